@@ -6,7 +6,8 @@
 //! The report has a line for each kind of greedy call. It contains for each kind of honest request the median and the
 //! 99th percentile alone and under the greedy load, in seconds, their ratio, and the number of failed honest requests.
 //! Everything is on loopback. All callers have one address, so the rates by caller and by address are off, and the
-//! limit of connections from one address is raised.
+//! limit of connections from one address is raised. The greedy organization has its own runtime: with one for all, its calls
+//! also delay the other callers within this process.
 //!
 //! `UNDERTONE_FAIRNESS_CALLERS` (200) is the number of concurrent greedy calls, `UNDERTONE_FAIRNESS_SECONDS` (15) the
 //! time of each measurement. `UNDERTONE_FAIRNESS_SERVER` names another program of the server.
@@ -20,6 +21,7 @@ use reqwest::header;
 use serde_json::{Value, json};
 use support::client::TestClient;
 use support::stage::{ArmRounds, JobPlan, PASSWORD, ServerLaunch, TestConsortium, TestDatabase, TestResult};
+use tokio::runtime::{Handle, Runtime};
 use tokio::task::JoinSet;
 use undertone_api::budget::NewBudget;
 use undertone_api::dataset::{Dataset, DatasetContent, DatasetRegistration, SizeClass, Visibility, usual_units};
@@ -108,21 +110,29 @@ struct FairnessParty {
 }
 
 pub(crate) fn run(report: &mut Report) -> Outcome {
-    let runtime = tokio::runtime::Runtime::new()?;
-    runtime.block_on(measure(report)).map_err(|error| -> Box<dyn std::error::Error> { error })
+    let runtime = Runtime::new()?;
+    let greedy_runtime = Runtime::new()?;
+    let measured = runtime.block_on(measure(report, greedy_runtime.handle()));
+    measured.map_err(|error| -> Box<dyn std::error::Error> { error })
 }
 
-async fn measure(report: &mut Report) -> TestResult<()> {
+async fn measure(report: &mut Report, greedy_runtime: &Handle) -> TestResult<()> {
     let callers: usize = one("UNDERTONE_FAIRNESS_CALLERS", 200)?;
     let time = Duration::from_secs(one("UNDERTONE_FAIRNESS_SECONDS", 15)?);
     for writes_a_minute in ["6000", "0"] {
-        Box::pin(scene(report, writes_a_minute, callers, time)).await?;
+        Box::pin(scene(report, greedy_runtime, writes_a_minute, callers, time)).await?;
     }
     Ok(())
 }
 
 /// Measures the honest organizations alone, and under each kind of greedy load.
-async fn scene(report: &mut Report, writes_a_minute: &str, callers: usize, time: Duration) -> TestResult<()> {
+async fn scene(
+    report: &mut Report,
+    greedy_runtime: &Handle,
+    writes_a_minute: &str,
+    callers: usize,
+    time: Duration,
+) -> TestResult<()> {
     let progress = SceneProgress::begin("fairness");
     let set = [
         ("UNDERTONE_RATES__BY_ADDRESS", "0"),
@@ -135,7 +145,7 @@ async fn scene(report: &mut Report, writes_a_minute: &str, callers: usize, time:
     let launch = ServerLaunch { program: measured_program("UNDERTONE_FAIRNESS_SERVER"), ..ServerLaunch::default() };
     let server = launch.path()?;
     let stage = TestConsortium::set_by(launch, TestDatabase::Sqlite, &names, &set).await?;
-    let parties = Box::pin(come(&stage)).await?;
+    let parties = Box::pin(come(&stage, greedy_runtime)).await?;
     progress.say(format!("{} organizations are there", parties.len()));
     let record = RequestRecord::default();
     let mut renewals = JoinSet::new();
@@ -154,7 +164,7 @@ async fn scene(report: &mut Report, writes_a_minute: &str, callers: usize, time:
         progress.say(format!("{} by {callers} callers: {} s", greedy.name(), time.as_secs()));
         let mut greed = JoinSet::new();
         for number in 0..callers {
-            greed.spawn(call_greedily(Arc::clone(&parties[GREEDY]), greedy, number));
+            greed.spawn_on(call_greedily(Arc::clone(&parties[GREEDY]), greedy, number), greedy_runtime);
         }
         let beside = summary_of(&record, time).await;
         greed.shutdown().await;
@@ -197,12 +207,17 @@ fn compare(alone: &RecordSummary, beside: &RecordSummary) -> Value {
 
 /// Registers every organization's dataset by its worker, sets the budgets of the private ones, and starts the job that
 /// each organization leads.
-async fn come(stage: &TestConsortium) -> TestResult<Vec<Arc<FairnessParty>>> {
+async fn come(stage: &TestConsortium, greedy_runtime: &Handle) -> TestResult<Vec<Arc<FairnessParty>>> {
     let server = ServerEndpoint::new(&format!("http://{}", stage.gateway()), None)?;
     let mut workers = Vec::new();
     for (number, site) in stage.sites.iter().enumerate() {
-        let name = dataset_name(number);
-        workers.push(SimulatedWorker::open(site.folder(), &server, site.client.clone(), &name, number == 0).await?);
+        let runtime = if number == GREEDY { greedy_runtime.clone() } else { Handle::current() };
+        let (folder, client, server) = (site.folder().to_owned(), site.client.clone(), server.clone());
+        // A worker's connection lives on the runtime that opens it.
+        let worker = runtime.spawn(async move {
+            SimulatedWorker::open(&folder, &server, client, &dataset_name(number), number == 0).await
+        });
+        workers.push(worker.await??);
     }
     let budget = NewBudget { unit: PrivacyUnit::Record, epsilon: Epsilon::new(8.0)?, delta: Delta::new(1e-6)? };
     let lead = stage.dataset(&dataset_name(0)).await?;

@@ -17,6 +17,9 @@ pub(super) struct RequestRecord(Arc<Mutex<RecordBook>>);
 struct RecordBook {
     began: Option<Instant>,
     requests: BTreeMap<&'static str, Vec<f64>>,
+    /// The beginnings of the requests that have no answer yet, by number.
+    open: BTreeMap<u64, (&'static str, Instant)>,
+    numbers: u64,
     waits: BTreeMap<&'static str, Vec<f64>>,
     errors: BTreeMap<&'static str, u64>,
     /// The time at which the last vector of a round was sent.
@@ -48,14 +51,21 @@ impl RequestRecord {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins the measurement.
+    /// Begins the measurement. Requests that have begun before do not count.
     pub(super) fn begin(&self) {
-        *self.book() = RecordBook { began: Some(Instant::now()), ..RecordBook::default() };
+        let mut book = self.book();
+        *book = RecordBook { began: Some(Instant::now()), numbers: book.numbers, ..RecordBook::default() };
     }
 
-    /// Ends the measurement, and returns its records.
+    /// Ends the measurement, and returns its records. A request without an answer counts as long as it has taken.
     pub(super) fn end(&self) -> RecordSummary {
-        let mut book = std::mem::take(&mut *self.book());
+        let mut current = self.book();
+        let numbers = current.numbers;
+        let mut book = std::mem::replace(&mut *current, RecordBook { numbers, ..RecordBook::default() });
+        drop(current);
+        for (kind, start) in std::mem::take(&mut book.open).into_values() {
+            book.requests.entry(kind).or_default().push(milliseconds(start.elapsed()));
+        }
         for list in book.requests.values_mut().chain(book.waits.values_mut()) {
             list.sort_by(f64::total_cmp);
         }
@@ -71,14 +81,25 @@ impl RequestRecord {
         kind: &'static str,
         request: impl Future<Output = Result<T, E>>,
     ) -> Result<T, E> {
-        let began = Instant::now();
+        let number = self.open(kind);
         let answer = request.await;
-        let time = began.elapsed();
-        match &answer {
-            Ok(_) => self.took(kind, time),
-            Err(error) => self.failed(kind, error),
+        // Without its entry, it began before this measurement.
+        let open = self.book().open.remove(&number);
+        if let Some((_, began)) = open {
+            match &answer {
+                Ok(_) => self.took(kind, began.elapsed()),
+                Err(error) => self.failed(kind, error),
+            }
         }
         answer
+    }
+
+    fn open(&self, kind: &'static str) -> u64 {
+        let mut book = self.book();
+        book.numbers += 1;
+        let number = book.numbers;
+        book.open.insert(number, (kind, Instant::now()));
+        number
     }
 
     /// Records an answered request.
@@ -206,6 +227,19 @@ mod tests {
         let all: Vec<f64> = (1..=200).map(f64::from).collect();
         assert_eq!((percentile(&all, 50), percentile(&all, 99)), (Some(100.0), Some(198.0)));
         assert_eq!((percentile(&[7.0], 50), percentile(&[7.0], 99), percentile(&[], 50)), (Some(7.0), Some(7.0), None));
+    }
+
+    #[tokio::test]
+    async fn request_without_an_answer_counts_as_long_as_it_has_taken() {
+        let record = RequestRecord::default();
+        let never = || std::future::pending::<Result<(), String>>();
+        let mut early = Box::pin(record.request("one", never()));
+        let is_answered = tokio::time::timeout(Duration::from_millis(1), early.as_mut()).await.is_ok();
+        record.begin();
+        let mut late = Box::pin(record.request("one", never()));
+        let is_late_answered = tokio::time::timeout(Duration::from_millis(20), late.as_mut()).await.is_ok();
+        let one = record.end().latency("one").expect("it was measured");
+        assert!(!is_answered && !is_late_answered && one.count == 1 && one.most >= 20.0, "{one:?}");
     }
 
     #[test]

@@ -214,8 +214,10 @@ pub fn Planner(
                         <label class="check" class:off=!open_possible>
                             <input type="checkbox" name="plan[open]" value="true" checked=initial.open disabled=!open_possible
                                 on:change=move |event| plan.update(|plan| plan.open = event_target_checked(&event))/>
-                            "Public and open private data, without protection"
-                            {(!open_possible).then(|| view! { <small>" · no data are marked open for it"</small> })}
+                            <span>
+                                "Public and open private data, without protection"
+                                {(!open_possible).then(|| view! { <small>" · no data are marked open for it"</small> })}
+                            </span>
                         </label>
                         <label class="check">
                             <input type="checkbox" name="plan[private]" value="true" checked=initial.private

@@ -9,6 +9,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::turn::{RequestLane, RequestTurn};
+use undertone_server_core::auth::Actor;
+use undertone_server_core::fairness::{WorkOwner, recognize_caller};
 
 /// The state of one connection.
 #[derive(Debug)]
@@ -226,7 +228,15 @@ impl ConnectionHandle {
         }
     }
 
-    /// Records the same, if the request came over a connection of this module; requests of tests may lack one.
+    /// Records that a request proved a member's session or key: for the lane of its turn, and as the owner of its work.
+    pub(crate) fn recognize_member(extensions: &http::Extensions, actor: &Actor) {
+        let owner = WorkOwner::from(actor);
+        Self::recognize_in(extensions, RequestLane::Caller(owner));
+        recognize_caller(owner);
+    }
+
+    /// Records what [`ConnectionHandle::recognize`] does, if the request came over a connection of this module; requests of tests may
+    /// lack one.
     pub(crate) fn recognize_in(extensions: &http::Extensions, lane: RequestLane) {
         if let Some(handle) = extensions.get::<Self>() {
             handle.recognize(lane);

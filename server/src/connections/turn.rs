@@ -24,9 +24,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) enum RequestLane {
     /// A worker.
     Worker(WorkerId),
-    /// The organization of a member.
+    /// The organization of a member, or a member without one.
     Caller(WorkOwner),
-    /// The strangers of a network; behind a proxy, all callers of a network.
+    /// The callers of a network that are not recognized yet; behind a proxy, each request begins as one of theirs.
     Network(IpAddr),
 }
 

@@ -26,7 +26,6 @@ use crate::caller_address::client_address;
 use crate::connections::{ConnectionHandle, RequestLane};
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::exchange::budget::ByteBudget;
-use undertone_server_core::fairness::{WorkOwner, recognize_caller};
 use undertone_server_core::network::network_of;
 use undertone_server_core::service::session;
 
@@ -71,9 +70,7 @@ impl MessageGate {
         }
         if path.starts_with(CONTROL) {
             let actor = session::authenticate(&self.ctx, bearer(request.headers())?).await.map_err(fail)?;
-            let owner = WorkOwner::from(&actor);
-            ConnectionHandle::recognize_in(request.extensions(), RequestLane::Caller(owner));
-            recognize_caller(owner);
+            ConnectionHandle::recognize_member(request.extensions(), &actor);
             let sender = MessageSender::Member(actor.id());
             request.extensions_mut().insert(actor);
             return Ok(sender);

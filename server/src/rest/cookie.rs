@@ -7,10 +7,9 @@ use axum::middleware::Next;
 use axum::response::Response;
 use undertone_api::problem::Code;
 
-use crate::connections::{ConnectionHandle, RequestLane};
+use crate::connections::ConnectionHandle;
 use undertone_server_core::auth::{Actor, cookie};
 use undertone_server_core::ctx::Ctx;
-use undertone_server_core::fairness::{WorkOwner, recognize_caller};
 use undertone_server_core::service::session::{self, RenewedSession};
 
 /// Reads the cookies of a request without `Authorization`, stores the [`Actor`] in its extensions, and renews expired
@@ -21,9 +20,7 @@ pub async fn identify(State(ctx): State<Ctx>, mut request: Request, next: Next) 
         let (actor, set) = who(&ctx, request.headers()).await;
         cookies = set;
         if let Some(actor) = actor {
-            let owner = WorkOwner::from(&actor);
-            ConnectionHandle::recognize_in(request.extensions(), RequestLane::Caller(owner));
-            recognize_caller(owner);
+            ConnectionHandle::recognize_member(request.extensions(), &actor);
             request.extensions_mut().insert(actor);
         }
     }

@@ -19,11 +19,10 @@ use uuid::Uuid;
 use super::problem::Rejection;
 use super::unread::explain;
 use crate::caller_address::client_address;
-use crate::connections::{ConnectionHandle, RequestLane};
+use crate::connections::ConnectionHandle;
 use undertone_server_core::auth::{Actor, Origin};
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::error::Error;
-use undertone_server_core::fairness::{WorkOwner, recognize_caller};
 use undertone_server_core::nul_bytes;
 use undertone_server_core::service::session;
 
@@ -47,9 +46,7 @@ where
                 Rejection::new(Code::Unauthenticated, "send the access token as `Authorization: Bearer`")
             })?;
             let actor = session::authenticate(&ctx, token.trim()).await?;
-            let owner = WorkOwner::from(&actor);
-            ConnectionHandle::recognize_in(&parts.extensions, RequestLane::Caller(owner));
-            recognize_caller(owner);
+            ConnectionHandle::recognize_member(&parts.extensions, &actor);
             return Ok(Self(actor));
         }
         let actor = parts.extensions.get::<Actor>().cloned();

@@ -35,7 +35,7 @@ impl TranscriptionPlan {
             most,
             corpus: spec.dummies.corpus,
             voice: spec.voice.word().to_owned(),
-            alpha: if let OutputVoice::Mcadams { alpha } = spec.voice { alpha } else { first.alpha },
+            alpha: if let OutputVoice::Mcadams { alpha, .. } = spec.voice { alpha } else { first.alpha },
             detail: if let OutputVoice::Vocoder { detail } = spec.voice { detail } else { first.detail },
             crowded: spec.crowded,
             recognizer: spec.recognizer,

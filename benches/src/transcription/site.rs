@@ -289,13 +289,19 @@ pub(super) fn voices(sizes: &TranscriptionSizes) -> TestResult<Vec<MeasuredVoice
     let mut voices =
         vec![MeasuredVoice { name: "as recorded".to_owned(), clones: false, is_default: false, voice: None }];
     let mut all: Vec<VoiceConfig> = sizes.alphas.iter().map(|alpha| VoiceConfig::Mcadams { alpha: *alpha }).collect();
-    all.extend(sizes.details.iter().map(|detail| VoiceConfig::Vocoder { detail: *detail }));
+    for varied in [false, true] {
+        all.extend(sizes.details.iter().map(|detail| VoiceConfig::Vocoder { detail: *detail, varied }));
+    }
     if !sizes.converter.is_empty() {
         all.push(VoiceConfig::Command { command: sizes.converter.clone(), seconds: 60 });
     }
     for voice in all {
-        let is_default = matches!((&voice, OutputVoice::default()),
-            (VoiceConfig::Vocoder { detail }, OutputVoice::Vocoder { detail: usual }) if *detail == usual);
+        let is_default = match (&voice, OutputVoice::default()) {
+            (VoiceConfig::Vocoder { detail, varied }, OutputVoice::Vocoder { detail: usual, varied: usually }) => {
+                (*detail, *varied) == (usual, usually)
+            }
+            _ => false,
+        };
         let voice = voice.start()?;
         voices.push(MeasuredVoice { name: voice.name(), clones: false, is_default, voice: Some(voice) });
     }

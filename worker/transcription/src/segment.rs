@@ -24,7 +24,7 @@ use std::fmt;
 use std::ops::Range;
 
 use earshot::Detector;
-use undertone_api::job::transcription::window::{REACH, REST};
+use undertone_api::job::transcription::window::{CONTEXT, REACH, REST};
 
 use self::rest::RestFinder;
 use super::piece::{Piece, sample, seconds};
@@ -89,14 +89,14 @@ impl SegmentLimits {
     }
 
     /// Returns the longest span, in samples, whose replacement affects at most four consecutive windows: shorter than a rest by
-    /// more than the samples that determine the loudness of a point.
+    /// more than the context of a point.
     pub fn span(&self) -> u64 {
-        sample(self.rest).saturating_sub(2 * sample(REACH) + 1)
+        sample(self.rest).saturating_sub(2 * sample(CONTEXT) + 1)
     }
 
     /// Returns the largest number of samples in memory during segmentation, besides the last block read.
     pub fn most_held(&self) -> usize {
-        (2 * PART + sample(self.rest) + sample(REACH)) as usize
+        (2 * PART + sample(self.rest) + sample(CONTEXT)) as usize
     }
 }
 
@@ -159,7 +159,7 @@ where
         used: 0,
         held: Vec::new(),
         base: 0,
-        finder: RestFinder::new(sample(limits.rest), sample(REACH)),
+        finder: RestFinder::new(sample(limits.rest), sample(REACH), sample(CONTEXT)),
         cuts: VecDeque::new(),
         is_divided: false,
         ended: false,

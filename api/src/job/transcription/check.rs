@@ -157,7 +157,7 @@ fn check_sound(spec: &Spec, say: &mut impl FnMut(&str, String)) {
             );
         }
     }
-    if let OutputVoice::Vocoder { detail } = spec.voice
+    if let OutputVoice::Vocoder { detail, .. } = spec.voice
         && !(8..=20).contains(&detail)
     {
         say("voice.detail", format!("from 8 to 20 coefficients, not {detail}; 13 is usual"));

@@ -56,6 +56,10 @@ pub enum OutputVoice {
         /// The number of coefficients of the envelope: 8 to 20, 13 is usual. Fewer hide more and are less intelligible.
         #[serde(default = "usual_detail")]
         detail: u32,
+        /// Whether each piece has a random voice of its own, drawn from its digest. This hides speakers and recorded
+        /// dummies much better, and makes words less clear.
+        #[serde(default, skip_serializing_if = "is_false")]
+        varied: bool,
     },
     /// The converter program of the site's configuration.
     Command,
@@ -84,7 +88,7 @@ const fn is_false(value: &bool) -> bool {
 
 impl Default for OutputVoice {
     fn default() -> Self {
-        Self::Vocoder { detail: usual_detail() }
+        Self::Vocoder { detail: usual_detail(), varied: true }
     }
 }
 

@@ -225,7 +225,12 @@ fn server_learns_the_external_release_only() {
         (vec!["one".to_owned(), "two".to_owned()], 1, 10)
     );
     let voices = |voice| AnySpec::Transcription(Spec { voice, ..spec.clone() }).external_release().unwrap().voices;
-    let one = [OutputVoice::default(), OutputVoice::Vocoder { detail: 8 }, OutputVoice::Command, OutputVoice::Url];
+    let one = [
+        OutputVoice::default(),
+        OutputVoice::Vocoder { detail: 8, varied: false },
+        OutputVoice::Command,
+        OutputVoice::Url,
+    ];
     let mcadams = OutputVoice::Mcadams { alpha: 0.8, speakers_identifiable: true };
     assert_eq!((one.map(voices), [OutputVoice::Cloned, mcadams].map(voices)), ([false; 4], [true; 2]));
     assert_eq!((any.series(&[ward()]), any.questions(), any.model(0)), (Vec::new(), None, None));
@@ -272,6 +277,10 @@ fn earlier_voice_reads_back_to_the_same_bytes() {
     let voice: OutputVoice = serde_json::from_str(earlier).unwrap();
     assert_eq!(voice, OutputVoice::Mcadams { alpha: 0.8, speakers_identifiable: false });
     assert_eq!(serde_json::to_string(&voice).unwrap(), earlier, "digests of earlier specs stay valid");
+    let vocoder = r#"{"kind":"vocoder","detail":13}"#;
+    let voice: OutputVoice = serde_json::from_str(vocoder).unwrap();
+    assert_eq!(voice, OutputVoice::Vocoder { detail: 13, varied: false });
+    assert_eq!(serde_json::to_string(&voice).unwrap(), vocoder);
     let accepted = r#"{"kind":"mcadams","alpha":0.8,"speakers_identifiable":true}"#;
     let voice: OutputVoice = serde_json::from_str(accepted).unwrap();
     assert_eq!(serde_json::to_string(&voice).unwrap(), accepted);

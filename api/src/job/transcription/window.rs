@@ -1,7 +1,8 @@
 //! The rests at which recordings are cut, and the resulting bound for one spoken word.
 //!
 //! A recording is cut at its rests. A rest is a point that is the quietest within [`REST`] seconds on either side, by the
-//! sound [`REACH`] seconds before and after each point. The part between two cuts is a window. A window yields at most
+//! sound [`REACH`] seconds before and after each point. A hash of [`CONTEXT`] seconds before and after decides among
+//! equally loud points. The part between two cuts is a window. A window yields at most
 //! one piece, and a piece counts once: for its word of the vocabulary, or for none. A piece longer than [`SOUND`] stays
 //! at the site and counts for nothing.
 //!
@@ -10,7 +11,7 @@
 //! Then the counts of their released pieces, by word of the vocabulary and for none, differ by at most [`ONE_WORD`] in
 //! all, added and removed together.
 //!
-//! *Proof.* R = [`REST`], r = [`REACH`]. Whether a point is a rest is computed from the samples within R + r of it alone. So a
+//! *Proof.* R = [`REST`], r = [`CONTEXT`]. Whether a point is a rest is computed from the samples within R + r of it alone. So a
 //! point that is further than R + r from the span is a rest in both recordings or in neither. The points nearer to the
 //! span form a zone of at most [`SPAN`] + 2R + 2r < 3R seconds. Two rests are more than R apart, so the zone has at
 //! most three rests. A window with both ends before the zone, or both behind it, has equal samples in both recordings,
@@ -24,8 +25,10 @@
 
 /// R: the time on either side of a cut within which no point is quieter, seconds.
 pub const REST: f64 = 1.3;
-/// r: the time on either side of a point that determines its loudness, seconds.
+/// The time on either side of a point that determines its loudness, seconds.
 pub const REACH: f64 = 0.03;
+/// r: the time on either side of a point that decides among equally loud points, seconds.
+pub const CONTEXT: f64 = 0.045;
 /// The longest span whose replacement a distance of [`ONE_WORD`] hides, seconds. The longest of 7,000 aligned words of
 /// read and spelled speech lasts 1.35 s, and all others at most 1.06 s.
 pub const SPAN: f64 = 1.2;
@@ -43,10 +46,10 @@ pub fn most_windows(recordings: u64, seconds: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{REACH, REST, SPAN};
+    use super::{CONTEXT, REACH, REST, SPAN};
 
     #[test]
     fn zone_of_a_span_has_at_most_three_rests() {
-        assert!(SPAN + 2.0 * REST + 2.0 * REACH < 3.0 * REST);
+        assert!(SPAN + 2.0 * REST + 2.0 * CONTEXT < 3.0 * REST && REACH <= CONTEXT);
     }
 }

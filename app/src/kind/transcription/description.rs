@@ -107,7 +107,10 @@ fn describe_voice(spec: &Spec) -> String {
         OutputVoice::Mcadams { alpha, .. } => {
             format!("{}, α {}: the recognizers can identify the speakers", spec.voice.label(), words::number(alpha))
         }
-        OutputVoice::Vocoder { detail } => format!("{} of {detail} coefficients", spec.voice.label()),
+        OutputVoice::Vocoder { detail, varied } => {
+            let each = if varied { ", another random voice for each piece" } else { "" };
+            format!("{} of {detail} coefficients{each}", spec.voice.label())
+        }
         OutputVoice::Command | OutputVoice::Url => spec.voice.label().to_owned(),
         OutputVoice::Cloned => format!("{}: the recognizers can identify the speakers", spec.voice.label()),
     }
@@ -144,7 +147,7 @@ pub(super) fn describe_consent(spec: &Spec, dataset: DatasetId, charge: Option<&
             if spec.voice.tells_speakers() {
                 "in the recorded voices, mixed with dummies in imitations of these voices"
             } else {
-                "in one voice, mixed with dummies"
+                "in converted voices, mixed with dummies"
             },
             words::join_names(&names)
         ),
@@ -153,7 +156,7 @@ pub(super) fn describe_consent(spec: &Spec, dataset: DatasetId, charge: Option<&
             "Not covered by any ε: information in the sound of a piece, or in the words around a word of the \
              vocabulary. Dummies and {} reduce it; the effect is measured, not guaranteed. There is no guarantee \
              for a whole recording, or for a person, who changes more than {d} counts.",
-            if spec.voice.tells_speakers() { "their imitated voices" } else { "the one voice" }
+            if spec.voice.tells_speakers() { "their imitated voices" } else { "the conversion" }
         ),
     ];
     lines.push(describe_dummies(spec.voice).to_owned());
@@ -208,7 +211,8 @@ const IMITATED: &str = "Counts are not hidden from a recognizer that distinguish
 const fn describe_voice_limits(voice: OutputVoice) -> &'static str {
     match voice {
         OutputVoice::Mcadams { .. } => MCADAMS,
-        OutputVoice::Vocoder { .. } => VOCODER,
+        OutputVoice::Vocoder { varied: false, .. } => VOCODER,
+        OutputVoice::Vocoder { varied: true, .. } => VARIED,
         OutputVoice::Command | OutputVoice::Url => "Measure how well your site’s own converter hides the speaker.",
         OutputVoice::Cloned => OWN_VOICES,
     }
@@ -225,6 +229,12 @@ const MCADAMS: &str = "The McAdams coefficient hides the speaker only from attac
 const VOCODER: &str = "The vocoder hides the speaker in part: of 91 speakers, an attack that knew recordings \
                        converted in the same way identified 15 to 19 %, depending on the coefficients, compared \
                        with 80 % for voices as recorded and 1 % by guessing. A better attack identifies more.";
+
+/// The protection of the vocoder with random voices, and its cost.
+const VARIED: &str = "The vocoder gives each piece another random voice. With one voice for the pieces, an attack that \
+                      knew recordings converted in the same way identified 15 to 19 % of 91 speakers. Random voices \
+                      hide the speaker much better, and reduce the accuracy of words. A better attack identifies \
+                      more.";
 
 /// The consequences of unchanged voices.
 const OWN_VOICES: &str = "Voices leave unchanged: the recognizers can identify the speakers, and can compare the \

@@ -299,7 +299,7 @@ fn consent_describes_protection_and_its_limits() {
         "reveals nothing of your recordings",
         "stays at your site",
         "1 release is charged",
-        "converted in the same way identified 15 to 19 %",
+        "gives each piece another random voice",
         "an attack that knew the engine distinguished them from pieces of seven readers in 92 to 98 of 100 cases",
     ] {
         assert!(consent.contains(part), "{part:?} is not in {consent}");
@@ -315,11 +315,13 @@ fn consent_describes_protection_and_its_limits() {
         "vocoder".clone_into(&mut plan.voice);
         plan.detail = 8;
     });
-    assert_eq!(vocoder.voice, OutputVoice::Vocoder { detail: 8 });
+    assert_eq!(vocoder.voice, OutputVoice::Vocoder { detail: 8, varied: false });
     assert!(list_facts(&vocoder).contains(&("Voice conversion", "vocoder of 8 coefficients".to_owned())));
     let consent = describe_consent(&vocoder, ward.id, vocoder.cost(ward).as_ref()).join(" ");
     assert!(
-        consent.contains("in one voice") && consent.contains("identified 15 to 19 %") && !consent.contains("McAdams"),
+        consent.contains("in converted voices")
+            && consent.contains("identified 15 to 19 %")
+            && !consent.contains("McAdams"),
         "{consent}"
     );
     let cloned = self::spec(use_own_voices);
@@ -349,7 +351,7 @@ fn facts_name_recognizers_and_vocabulary() {
     assert_eq!(fact("Recognizers"), "one (OpenAI-compatible) and two (OpenAI-compatible)");
     assert_eq!(fact("Vocabulary"), "a public list of 3 words (en): diabetes, insulin and surgery");
     assert!(fact("Noise").starts_with("on average 100.0 dummies of each word"), "{}", fact("Noise"));
-    assert_eq!(fact("Voice conversion"), "vocoder of 13 coefficients");
+    assert_eq!(fact("Voice conversion"), "vocoder of 13 coefficients, another random voice for each piece");
     let from_data = Spec {
         vocabulary: Vocabulary::Data { top_percent: 5.0, above: None, most: 100, words: Vec::new() },
         voice: OutputVoice::Url,

@@ -273,12 +273,12 @@ const LIMITS: &[(&str, &[SpecChange], &[SpecChange])] = &[
     (
         "spec.voice.detail",
         &[
-            |spec, _| spec.voice = OutputVoice::Vocoder { detail: 7 },
-            |spec, _| spec.voice = OutputVoice::Vocoder { detail: 21 },
+            |spec, _| spec.voice = OutputVoice::Vocoder { detail: 7, varied: false },
+            |spec, _| spec.voice = OutputVoice::Vocoder { detail: 21, varied: false },
         ],
         &[
-            |spec, _| spec.voice = OutputVoice::Vocoder { detail: 8 },
-            |spec, _| spec.voice = OutputVoice::Vocoder { detail: 20 },
+            |spec, _| spec.voice = OutputVoice::Vocoder { detail: 8, varied: false },
+            |spec, _| spec.voice = OutputVoice::Vocoder { detail: 20, varied: false },
         ],
     ),
     (

@@ -32,7 +32,8 @@ impl TranscriptionPlan {
             "command" => OutputVoice::Command,
             "url" => OutputVoice::Url,
             "cloned" => OutputVoice::Cloned,
-            _ => OutputVoice::Vocoder { detail: self.detail },
+            "vocoder" => OutputVoice::Vocoder { detail: self.detail, varied: false },
+            _ => OutputVoice::Vocoder { detail: self.detail, varied: true },
         };
         let words = parse_words(&self.words);
         let vocabulary = if self.from == "data" {

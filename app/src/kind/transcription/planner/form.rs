@@ -140,7 +140,8 @@ const SPEAKER_IDENTIFICATION: &str = "Of 91 speakers, a recognizer that knows re
 
 fn render_site(plan: &TranscriptionPlan) -> AnyView {
     let voices = vec![
-        ("vocoder".to_owned(), "vocoder, at the site".to_owned()),
+        ("varied".to_owned(), "vocoder, at the site: another random voice for each piece".to_owned()),
+        ("vocoder".to_owned(), "vocoder, at the site: one voice".to_owned()),
         ("mcadams".to_owned(), "McAdams coefficient, at the site: I accept that speakers can be identified".to_owned()),
         ("command".to_owned(), "the site’s own program".to_owned()),
         ("url".to_owned(), "the site’s own server".to_owned()),

@@ -87,6 +87,12 @@ struct ChannelSpeech {
     public: Vec<SpokenSound>,
 }
 
+/// Sounds in their final form, and their recognized words.
+struct ConvertedSounds {
+    files: Vec<Vec<u8>>,
+    recognitions: Vec<Recognition>,
+}
+
 /// # Errors
 /// When a module fails.
 pub(super) async fn measure(
@@ -96,27 +102,33 @@ pub(super) async fn measure(
 ) -> TestResult<()> {
     let tools = SiteTools::start(sizes)?;
     let speech = read_speech(sizes, &tools, stages).await?;
-    let mut unmodified = None;
+    let recorded: Vec<Vec<f32>> = speech.pieces.iter().map(|sound| sound.audio.clone()).collect();
+    // The first voice leaves everything as recorded.
+    let mut unmodified: Option<WordErrors> = None;
     for voice in site::voices(sizes)?.iter().filter(|voice| !voice.clones) {
         let speakers = speaker::identify(sizes, voice)?;
-        for source in DummySource::ALL {
-            // Without the voice of a speaker, the voice's conversion changes nothing that matters.
-            if source == DummySource::Respoken && unmodified.is_some() {
-                continue;
-            }
-            let (pieces, dummies) = make_sounds(&tools, &speech, source)?;
-            let (files, recognitions) = convert(&tools, voice, &pieces, 0, stages).await?;
-            let received = received(&tools, &speech, (&files, &recognitions), false)?;
-            let (dummy_files, dummy_recognitions) = convert(&tools, voice, &dummies, pieces.len(), stages).await?;
-            let dummies = self::received(&tools, &speech, (&dummy_files, &dummy_recognitions), true)?;
-            let best = attack(&[received, dummies].concat())?;
-            let errors = count_errors(&speech, &recognitions);
-            let baseline = *unmodified.get_or_insert(match source {
-                DummySource::Respoken => return Err("the first row is unmodified audio".into()),
-                _ => errors,
-            });
+        let converted = convert(&tools, voice, &recorded, 0, stages).await?;
+        let errors = count_errors(&speech, &converted.recognitions);
+        let is_first = unmodified.is_none();
+        let baseline = *unmodified.get_or_insert(errors);
+        let ratio = |errors: &WordErrors| errors.rate().zip(baseline.rate()).map(|(ours, bare)| rounded(ours / bare));
+        // An engine has one voice, whatever converts it.
+        for source in DummySource::ALL.into_iter().filter(|source| is_first || *source != DummySource::Respoken) {
+            let respoken = match source {
+                DummySource::Respoken => {
+                    Some(convert(&tools, voice, &respeak(&tools, &speech.pieces)?, 0, stages).await?)
+                }
+                _ => None,
+            };
+            let pieces = respoken.as_ref().unwrap_or(&converted);
+            let dummies = make_dummies(&tools, &speech, source)?;
+            let dummies = convert(&tools, voice, &dummies, recorded.len(), stages).await?;
+            let mut sounds = list_received(&tools, &speech.pieces, pieces, false)?;
+            sounds.extend(list_received(&tools, &speech.public, &dummies, true)?);
+            let best = attack(&sounds)?;
             let (_, upper) = best.interval(CONFIDENCE);
-            let is_respoken = source == DummySource::Respoken;
+            let errors = count_errors(&speech, &pieces.recognitions);
+            let identified = respoken.is_none().then(|| rounded(speakers.identified()));
             say(
                 report,
                 json!({
@@ -124,11 +136,9 @@ pub(super) async fn measure(
                     "default": voice.is_default && source == DummySource::Engine,
                     "told_apart": rounded(best.accuracy()), "told_apart_upper": rounded(upper),
                     "guessing": rounded(best.chance()), "pieces": best.pieces(), "dummies": best.dummies(),
-                    "readers": speech.references.len(),
-                    "speaker_attack": (!is_respoken).then(|| rounded(speakers.identified())),
+                    "readers": speech.references.len(), "speaker_attack": identified,
                     "speaker_guessing": rounded(speakers.chance()), "speakers": speakers.speakers(),
-                    "word_error_rate": errors.rate().map(rounded),
-                    "word_error_ratio": errors.rate().zip(baseline.rate()).map(|(ours, bare)| rounded(ours / bare)),
+                    "word_error_rate": errors.rate().map(rounded), "word_error_ratio": ratio(&errors),
                 }),
             )?;
         }
@@ -167,25 +177,22 @@ fn list_sounds(speaker: usize, prepared: &PreparedRecording) -> TestResult<Vec<S
     .collect()
 }
 
-/// Returns the sounds of the true pieces, and as many dummies, before conversion.
-fn make_sounds(
-    tools: &SiteTools,
-    speech: &ChannelSpeech,
-    source: DummySource,
-) -> TestResult<(Vec<Vec<f32>>, Vec<Vec<f32>>)> {
-    let mut rng = ChaCha20Rng::seed_from_u64(SEED);
-    let speak = |sound: &SpokenSound| tools.speak(&sound.text(), PACE);
-    let pieces = match source {
-        DummySource::Respoken => speech.pieces.iter().map(speak).collect::<TestResult<_>>()?,
-        _ => speech.pieces.iter().map(|sound| sound.audio.clone()).collect(),
-    };
-    let public = speech.public.iter().filter(|sound| !sound.words.is_empty()).take(speech.pieces.len());
-    let dummies = public.map(|sound| match source {
-        DummySource::Engine | DummySource::Respoken => speak(sound),
-        DummySource::Recorded => Ok(sound.audio.clone()),
-        DummySource::Exchanged => Ok(exchange_word(sound, &speech.public, &mut rng)),
-    });
-    Ok((pieces, dummies.collect::<TestResult<_>>()?))
+/// Returns the words of sounds, spoken by the engine of the dummies.
+fn respeak<'a>(tools: &SiteTools, sounds: impl IntoIterator<Item = &'a SpokenSound>) -> TestResult<Vec<Vec<f32>>> {
+    sounds.into_iter().map(|sound| tools.speak(&sound.text(), PACE)).collect()
+}
+
+/// Returns a dummy for each public piece, at most as many as true pieces, before conversion.
+fn make_dummies(tools: &SiteTools, speech: &ChannelSpeech, source: DummySource) -> TestResult<Vec<Vec<f32>>> {
+    let public = speech.public.iter().take(speech.pieces.len());
+    Ok(match source {
+        DummySource::Engine | DummySource::Respoken => respeak(tools, public)?,
+        DummySource::Recorded => public.map(|sound| sound.audio.clone()).collect(),
+        DummySource::Exchanged => {
+            let mut rng = ChaCha20Rng::seed_from_u64(SEED);
+            public.map(|sound| exchange_word(sound, &speech.public, &mut rng)).collect()
+        }
+    })
 }
 
 /// Replaces a random word of a sound by a random word of another speaker, as loud, with short fades.
@@ -193,7 +200,9 @@ fn exchange_word(sound: &SpokenSound, public: &[SpokenSound], rng: &mut ChaCha20
     let mut draw = |most: usize| (rng.next_u64() % most.max(1) as u64) as usize;
     let others: Vec<&SpokenSound> =
         public.iter().filter(|other| other.speaker != sound.speaker && !other.words.is_empty()).collect();
-    let Some(other) = others.get(draw(others.len())) else { return sound.audio.clone() };
+    let Some(other) = others.get(draw(others.len())).filter(|_| !sound.words.is_empty()) else {
+        return sound.audio.clone();
+    };
     let removed = samples(&sound.audio, &sound.words[draw(sound.words.len())]);
     let inserted = &other.audio[samples(&other.audio, &other.words[draw(other.words.len())])];
     let power = |part: &[f32]| part.iter().map(|value| value * value).sum::<f32>() / part.len().max(1) as f32;
@@ -230,33 +239,34 @@ async fn convert(
     sounds: &[Vec<f32>],
     first: usize,
     stages: &mut StageTimes,
-) -> TestResult<(Vec<Vec<u8>>, Vec<Recognition>)> {
+) -> TestResult<ConvertedSounds> {
     let numbered: Vec<(SoundNoise, &[f32])> = (first..)
         .zip(sounds)
         .map(|(number, sound)| (SoundNoise::Dummy(number), &sound[..sound.len().min(SAMPLES)]))
         .collect();
     let files = voice.leaving(&numbered, stages)?;
     let recognitions = cloud::hear(&tools.ear, &files, tools.at_once).await?;
-    Ok((files, recognitions))
+    Ok(ConvertedSounds { files, recognitions })
 }
 
 /// Returns the sounds from the adversary's point of view; the fold is the speaker.
-fn received(
+fn list_received(
     tools: &SiteTools,
-    speech: &ChannelSpeech,
-    (files, recognitions): (&[Vec<u8>], &[Recognition]),
+    sources: &[SpokenSound],
+    sounds: &ConvertedSounds,
     dummy: bool,
 ) -> TestResult<Vec<ReceivedSound>> {
     let mut mfcc = Mfcc::new();
-    let speakers = if dummy { &speech.public } else { &speech.pieces };
-    let sounds = files.iter().zip(recognitions).zip(speakers).map(|((file, recognition), source)| {
-        let words = feature::words(&tools.vocabulary, recognition, wav::seconds(file));
-        let samples = wav::read(file)?;
-        let mut sound = feature::sound(&mut mfcc, &samples);
-        sound.extend(feature::trajectory(&mut mfcc, &samples));
-        Ok(ReceivedSound { fold: source.speaker, dummy, sound, words })
-    });
-    sounds.collect()
+    let sounds = sounds.files.iter().zip(&sounds.recognitions).zip(sources);
+    sounds
+        .map(|((file, recognition), source)| {
+            let words = feature::words(&tools.vocabulary, recognition, wav::seconds(file));
+            let samples = wav::read(file)?;
+            let mut sound = feature::sound(&mut mfcc, &samples);
+            sound.extend(feature::trajectory(&mut mfcc, &samples));
+            Ok(ReceivedSound { fold: source.speaker, dummy, sound, words })
+        })
+        .collect()
 }
 
 /// Returns the best result of the adversary, with and without the features of the trajectory.

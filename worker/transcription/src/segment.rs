@@ -207,19 +207,15 @@ where
     /// Reads until a rest is known, or there is none in a window that is not too long, or the recording ends.
     fn fill(&mut self) -> Result<(), AudioError> {
         while self.cuts.is_empty() && self.held.len() < self.limits.most_held() {
-            match self.block.get(self.used) {
-                Some(sample) => {
-                    self.held.push(*sample);
-                    self.used += 1;
-                    self.cuts.extend(self.finder.push(*sample));
-                }
-                None => match self.blocks.next() {
-                    Some(block) => (self.block, self.used) = (block?, 0),
-                    None => {
-                        self.ended = true;
-                        break;
-                    }
-                },
+            if let Some(sample) = self.block.get(self.used) {
+                self.held.push(*sample);
+                self.used += 1;
+                self.cuts.extend(self.finder.push(*sample));
+            } else if let Some(block) = self.blocks.next() {
+                (self.block, self.used) = (block?, 0);
+            } else {
+                self.ended = true;
+                break;
             }
         }
         self.account.most_held = self.account.most_held.max(self.held.len());

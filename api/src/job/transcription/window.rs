@@ -44,12 +44,5 @@ pub fn most_windows(recordings: u64, seconds: u64) -> u64 {
     ((seconds as f64 / REST).floor() as u64).saturating_add(recordings)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::{CONTEXT, REACH, REST, SPAN};
-
-    #[test]
-    fn zone_of_a_span_has_at_most_three_rests() {
-        assert!(SPAN + 2.0 * REST + 2.0 * CONTEXT < 3.0 * REST && REACH <= CONTEXT);
-    }
-}
+// The zone of a span has at most three rests.
+const _: () = assert!(SPAN + 2.0 * REST + 2.0 * CONTEXT < 3.0 * REST && REACH <= CONTEXT);

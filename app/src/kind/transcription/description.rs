@@ -185,9 +185,9 @@ pub(super) fn describe_consent(spec: &Spec, dataset: DatasetId, charge: Option<&
     lines
 }
 
-/// The limit of every job, whatever its voice and its dummies.
-pub(super) const COUNTS_NOT_HIDDEN: &str = "from recognizers that tell dummies from true pieces by their sound. No voice of this \
-                                            version prevents that, and ε does not cover it.";
+/// The limit of a job, whatever its voice: the site chooses the speakers of the dummies.
+pub(super) const COUNTS_NOT_HIDDEN: &str = "from recognizers that tell dummies from true pieces by their sound. With dummies of a \
+                                            speech engine they can, whatever the voice, and ε does not cover it.";
 
 /// Describes how well dummies are hidden, as measured: `make bench NAME=transcription`.
 const fn describe_dummies(voice: OutputVoice) -> &'static str {

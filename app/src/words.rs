@@ -298,7 +298,7 @@ pub const fn unit_meaning(unit: PrivacyUnit) -> &'static str {
         PrivacyUnit::Speaker => "Protects all recordings of one speaker together.",
         PrivacyUnit::User => "Protects every row of one user, as identified by the owner's user column.",
         PrivacyUnit::Words => {
-            "Protects counts of pieces by word of a vocabulary, as many counts as each job states, from a reader of counts only. One spoken word changes at most 6 counts. Recognizers hear the pieces that leave in clear speech. There is no guarantee for what they hear, for a whole recording or for a person."
+            "Protects counts of pieces by word of a vocabulary, as many counts as each job states, from a reader of counts only. One spoken word changes at most 10 counts. Recognizers hear the pieces that leave in clear speech. There is no guarantee for what they hear, for a whole recording or for a person."
         }
     }
 }

@@ -204,7 +204,7 @@ fn add_outside(
     } else {
         format!("{parts}, among dummies that need not hide anything: the recordings are public")
     };
-    let own = "; voices leave as they are, so each can tell who speaks";
+    let own = "; voices leave so that each can tell who speaks";
     say(Observer::Providers, form, 1, if outside.voices { words + own } else { words });
     let plan = "that it was paid, and the plan with its promises; no sound, no text, no count of what was said or sent";
     say(Observer::Server, DisclosureForm::Fact, 1, plan.to_owned());

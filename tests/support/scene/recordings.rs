@@ -133,7 +133,7 @@ pub async fn job(stage: &TestConsortium, providers: &[&str]) -> TestResult<NewJo
             dataset: stage.dataset(DATASET).await?.id,
             epsilon: Epsilon::new(11.5)?,
             delta: Delta::new(1e-3)?,
-            distance: NonZeroU32::MIN.saturating_add(5),
+            distance: NonZeroU32::MIN.saturating_add(9),
         },
         providers: providers.iter().enumerate().map(provider).collect(),
         colluding: NonZeroU32::MIN,

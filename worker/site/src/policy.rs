@@ -283,8 +283,8 @@ pub enum PolicyRefusal {
     },
     /// Voices that identify speakers.
     #[error(
-        "the job would let speakers leave in their own voices, which this site does not allow (`jobs.voices_may_leave`): propose \
-         it with one voice for all"
+        "the job would let pieces leave in voices by which their speakers can be identified, which this site does not allow \
+         (`jobs.voices_may_leave`): propose it with the voice `vocoder`, or a converter of this site"
     )]
     Voices,
     /// The job may cost too much money.

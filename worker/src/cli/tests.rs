@@ -172,7 +172,7 @@ fn terminal_shows_a_transcription_above_the_cost_limit() {
     let (datasets, _) = scan(&folder, &store, &rules).expect("the folder can be read");
     note_registered(&store, &datasets[0].name, OURS).expect("it is free");
     let spec: Spec = serde_json::from_value(serde_json::json!({ "kind": "transcription", "spec": {
-        "participant": { "dataset": OURS, "epsilon": 1.0, "delta": 1e-7, "distance": 6 },
+        "participant": { "dataset": OURS, "epsilon": 1.0, "delta": 1e-7, "distance": 10 },
         "providers": [{ "name": "one", "protocol": "deepgram" }],
         "vocabulary": { "from": "public", "words": ["medicine", "window"] },
     } }))

@@ -39,7 +39,7 @@ pub(super) fn policy() -> String {
 
 pub(super) fn spec() -> Transcription {
     let spec = json!({
-        "participant": { "dataset": OURS, "epsilon": 1.0, "delta": 1e-7, "distance": 6 },
+        "participant": { "dataset": OURS, "epsilon": 1.0, "delta": 1e-7, "distance": 10 },
         "providers": [{ "name": "one", "protocol": "deepgram" }],
         "vocabulary": { "from": "public", "words": ["medicine", "window"] },
     });

@@ -2,7 +2,7 @@
 
 use undertone_api::job::Charge;
 use undertone_api::signed::certificate::{
-    AccountPosition, Certificate, CertificateParty, CertifiedFigure, PartyCharges, PublicFact, relation,
+    AccountPosition, Certificate, CertificateParty, CertifiedFigure, PartyCharges, PublicFact, is_relation,
 };
 use undertone_privacy::Event;
 use undertone_privacy::mechanism::{self, EVALUATOR_VERSION};
@@ -26,7 +26,7 @@ pub(super) fn mechanism(opened: &OpenedCertificate) -> PointFinding {
         };
         let spec = &opened.manifest.spec;
         if opened.certificate.version >= Certificate::VERSION {
-            if charged.relation != relation(charged.adjacency, charged.unit) {
+            if !is_relation(&charged.relation, charged.adjacency, charged.unit) {
                 wrong.push(format!("{}: the relation in words is not that of its charge", party.dataset_name));
             }
             if charged.public != PublicFact::list_facts(spec, party.dataset, &charge, party.units) {

@@ -320,7 +320,7 @@ fn consent_describes_protection_and_its_limits() {
     let consent = describe_consent(&vocoder, ward.id, vocoder.cost(ward).as_ref()).join(" ");
     assert!(
         consent.contains("in converted voices")
-            && consent.contains("identified 15 to 19 %")
+            && consent.contains("identified 19 to 40 %")
             && !consent.contains("McAdams"),
         "{consent}"
     );

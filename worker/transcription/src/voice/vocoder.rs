@@ -4,7 +4,7 @@
 //! The result no longer contains: pitch and its melody; the spectrum of vocal tract, microphone and room; loudness; and noise between
 //! the words. It still contains the sequence and the times of speech sounds, as a recognizer needs them, and so also tempo and
 //! manner of speaking. It hides speakers in part: of 91 speakers, an attack that knew recordings converted by the same vocoder named
-//! 15 to 19 %, from 8 to 20 coefficients; through the [McAdams coefficient](super::mcadams) 76 %, as recorded 80 %, by guessing 1 %.
+//! 19 to 40 %, from 8 to 20 coefficients; through the [McAdams coefficient](super::mcadams) 76 %, as recorded 80 %, by guessing 1 %.
 //! A better attack names more; `make bench NAME=transcription` measures this one. Recognizers make more errors than with voices as
 //! recorded: about as many as with the McAdams coefficient from 10 coefficients on, and more with fewer.
 //!

@@ -133,8 +133,8 @@ fn render_vocabulary(plan: &TranscriptionPlan) -> AnyView {
 /// The measured protection of the product's own voices.
 const SPEAKER_IDENTIFICATION: &str = "Of 91 speakers, a recognizer that knows recordings of them identifies 80 % as recorded \
                           and 1.5 % after the McAdams coefficient. A recognizer that knows recordings converted in \
-                          the same way identifies 76 % after the McAdams coefficient and 15 to 19 % after the \
-                          vocoder (1 % by guessing). Fewer vocoder coefficients hide more and reduce the accuracy \
+                          the same way identifies 76 % after the McAdams coefficient, 19 to 40 % after the \
+                          vocoder with one voice and 7 % with random voices (1 % by guessing). Fewer vocoder coefficients hide more and reduce the accuracy \
                           of words. For McAdams and for unchanged voices, the site’s policy must set \
                           voices_may_leave.";
 

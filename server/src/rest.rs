@@ -185,6 +185,7 @@ fn table() -> OpenApiRouter<Ctx> {
         .routes(routes!(model::in_consortium))
         .routes(routes!(model::list))
         .routes(routes!(model::content))
+        .routes(routes!(model::delete))
 }
 
 /// Returns every route outside the dashboard: `/api/v1`, its description, and health.

@@ -18,6 +18,7 @@ use undertone_api::ledger::EntryFilter;
 use undertone_api::page::Page;
 use undertone_api::plan::NewPlan;
 use undertone_api::question::ExportFormat;
+use undertone_api::retirement::StatedReason;
 use undertone_proto::document;
 use undertone_proto::v1::control_server;
 use undertone_proto::v1::{self, download_artifact_chunk};
@@ -399,6 +400,18 @@ impl control_server::Control for ControlService {
         let data: fn(Vec<u8>) -> v1::DownloadArtifactChunk =
             |data| v1::DownloadArtifactChunk { part: Some(download_artifact_chunk::Part::Data(data)) };
         Ok(Response::new(stream::object(&self.ctx, header, object, offset, size, data)))
+    }
+
+    async fn delete_artifact(
+        &self,
+        request: Request<v1::DeleteArtifactRequest>,
+    ) -> Result<Response<v1::Artifact>, Status> {
+        let actor = self.caller(&request).await?;
+        let v1::DeleteArtifactRequest { artifact, reason } = request.into_inner();
+        texts([&*reason])?;
+        let artifact = id(&artifact, "artifact")?;
+        let deleted = model::delete(&self.ctx, &actor, artifact, &StatedReason { reason }).await.map_err(fail)?;
+        Ok(Response::new(message::artifact(deleted)))
     }
 
     async fn get_certificate(

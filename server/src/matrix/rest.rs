@@ -161,6 +161,7 @@ pub(super) const REST: &[MatrixRow] = table! {
     // Results of jobs.
     "GET /jobs/{id}/artifacts": ReadJob @ Consortium;
     "GET /artifacts/{id}/content": TakeModel @ Consortium;
+    "POST /artifacts/{id}/deletion": DeleteModel @ Consortium, only "an organization's admin deletes files that its worker stored";
 
     // Questions.
     "GET /consortia/{id}/questions": FollowQuestions @ Consortium;

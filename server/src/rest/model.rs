@@ -11,6 +11,7 @@ use undertone_api::id::{ArtifactId, ConsortiumId, DatasetId, JobId, MemberId};
 use undertone_api::model::{Artifact, JobModel};
 use undertone_api::page::{Page, PageQuery};
 use undertone_api::problem::Problem;
+use undertone_api::retirement::StatedReason;
 
 use super::extract::{Caller, Json, Path, Query};
 use super::problem::Rejection;
@@ -92,4 +93,21 @@ pub(super) async fn content(
         (header::CACHE_CONTROL, "private, no-store".to_owned()),
     ];
     Ok((headers, Body::from_stream(object.into_stream())).into_response())
+}
+
+/// Delete a file
+///
+/// The bytes go, and all copies of them in the consortium's jobs. The record stays, with the digest, the author, the time
+/// and the reason. The files of a job that is not over, and models with which such a job begins or which it evaluates,
+/// cannot be deleted.
+#[utoipa::path(post, path = "/artifacts/{id}/deletion", tag = "jobs", operation_id = "delete_artifact", params(("id" = ArtifactId, Path)),
+    request_body = StatedReason,
+    responses((status = 200, body = Artifact), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn delete(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path(id): Path<ArtifactId>,
+    Json(stated): Json<StatedReason>,
+) -> Result<Json<Artifact>, Rejection> {
+    Ok(Json(model::delete(&ctx, &actor, id, &stated).await?))
 }

@@ -1,5 +1,6 @@
 //! Downloadable files of a job, above all the model; and the mark of files that no job may have.
 
+pub mod record;
 pub mod source;
 
 use serde::{Deserialize, Serialize};

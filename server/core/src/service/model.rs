@@ -1,8 +1,12 @@
 //! Files of jobs: stored by the lead, fetched by the other participants, and downloaded by members as the model.
 
+pub mod archive;
+pub mod card;
+pub mod compare;
 pub mod deletion;
 pub mod initial;
 mod list;
+mod record;
 pub(crate) mod storage;
 #[cfg(test)]
 mod tests;
@@ -34,8 +38,12 @@ use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
 use crate::service::round::object_error;
 use crate::service::{audit, lease};
 
+pub use archive::archive;
+pub use card::card;
+pub use compare::compare;
 pub use deletion::delete;
 pub use list::in_consortium;
+pub use record::get;
 use storage::StorageHold;
 
 /// The longest wait that a worker may request, seconds.
@@ -260,13 +268,8 @@ async fn of_jobs(
 /// 404 when there is none that the caller may know, or with the reason when its bytes were deleted, 403 when they may not
 /// download it, `withheld` while the job has not passed a promised audit.
 pub async fn take(ctx: &Ctx, actor: &Actor, id: ArtifactId) -> Result<StoredArtifact, Error> {
-    let row = artifact::Entity::find_by_id(id.0).one(ctx.db.read()).await?;
-    let row = row.ok_or_else(|| Error::not_found("file"))?;
-    let job = load_job(ctx.db.read(), row.job_id.into()).await?;
+    let (row, job) = find_file_to_take(ctx, actor, id).await?;
     let place = Place::Consortium(ConsortiumId(job.consortium_id));
-    policy::check(actor, Operation::TakeModel, place)?;
-    audit::releasable(&job)?;
-    deletion::check_kept(&row, &job.title)?;
     let act = NewAuditEntry {
         by: AuditAuthor::from(actor),
         what: AuditAction::ModelTaken,
@@ -277,6 +280,17 @@ pub async fn take(ctx: &Ctx, actor: &Actor, id: ArtifactId) -> Result<StoredArti
     audit_log::note(ctx, act).await?;
     let source = job.spec.model_source(&row.name);
     Ok(stored(row, source))
+}
+
+/// Returns a file that the caller may download, and its job.
+async fn find_file_to_take(ctx: &Ctx, actor: &Actor, id: ArtifactId) -> Result<(artifact::Model, job::Model), Error> {
+    let row = artifact::Entity::find_by_id(id.0).one(ctx.db.read()).await?;
+    let row = row.ok_or_else(|| Error::not_found("file"))?;
+    let job = load_job(ctx.db.read(), row.job_id.into()).await?;
+    policy::check(actor, Operation::TakeModel, Place::Consortium(ConsortiumId(job.consortium_id)))?;
+    audit::releasable(&job)?;
+    deletion::check_kept(&row, &job.title)?;
+    Ok((row, job))
 }
 
 /// Returns the job of which the lease's holder is the lead, and the lead's organization.

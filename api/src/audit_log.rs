@@ -210,6 +210,7 @@ whats! {
     AnswersImported "answers_imported" "brought answers in";
     QuestionsExported "questions_exported" "took questions and answers away";
     ModelTaken "model_taken" "took a job's file away";
+    ModelDeleted "model_deleted" "deleted a job's file";
     LedgerExported "ledger_exported" "took the ledgers away";
     AuditLogExported "audit_log_exported" "took the audit log away";
     LogsTaken "logs_taken" "took a job's logs away";

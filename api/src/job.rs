@@ -180,6 +180,12 @@ pub trait JobKind: Serialize + DeserializeOwned + Clone {
         None
     }
 
+    /// Returns the SHA-256, hex, of the model that the job reads: the one with which it begins, or the one that it
+    /// evaluates.
+    fn read_model(&self) -> Option<&str> {
+        self.initial_file()
+    }
+
     /// Returns the data from which a file of the finished job follows; `None` for a file with which no job can begin.
     fn model_source(&self, file: &str) -> Option<ModelSource> {
         let _ = file;
@@ -319,6 +325,11 @@ macro_rules! kinds {
             /// Calls [`JobKind::initial_file`].
             pub fn initial_file(&self) -> Option<&str> {
                 match self { $(Self::$variant(spec) => JobKind::initial_file(spec),)* }
+            }
+
+            /// Calls [`JobKind::read_model`].
+            pub fn read_model(&self) -> Option<&str> {
+                match self { $(Self::$variant(spec) => JobKind::read_model(spec),)* }
             }
 
             /// Calls [`JobKind::model_source`].

@@ -185,6 +185,11 @@ fn table() -> OpenApiRouter<Ctx> {
         .routes(routes!(model::in_consortium))
         .routes(routes!(model::list))
         .routes(routes!(model::content))
+        .routes(routes!(model::delete))
+        .routes(routes!(model::record))
+        .routes(routes!(model::compare))
+        .routes(routes!(model::card))
+        .routes(routes!(model::archive))
 }
 
 /// Returns every route outside the dashboard: `/api/v1`, its description, and health.

@@ -289,10 +289,17 @@ impl TestClient {
     /// # Errors
     /// [`CallError`].
     pub async fn content(&self, artifact: ArtifactId) -> Called<Vec<u8>> {
-        let path = format!("/artifacts/{artifact}/content");
-        let answer = self.request(Method::GET, &path).send().await;
-        let answer = answer.and_then(reqwest::Response::error_for_status).map_err(|e| self.transport(&path, e))?;
-        Ok(answer.bytes().await.map_err(|source| self.transport(&path, source))?.to_vec())
+        self.download(&format!("/artifacts/{artifact}/content")).await
+    }
+
+    /// Returns the bytes of an answer that is no JSON.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn download(&self, path: &str) -> Called<Vec<u8>> {
+        let answer = self.request(Method::GET, path).send().await;
+        let answer = answer.and_then(reqwest::Response::error_for_status).map_err(|e| self.transport(path, e))?;
+        Ok(answer.bytes().await.map_err(|source| self.transport(path, source))?.to_vec())
     }
 
     /// Sends a GET request and parses the answer.

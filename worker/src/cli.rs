@@ -12,6 +12,7 @@ pub mod data;
 mod doctor;
 mod enroll;
 mod evaluate;
+mod export;
 mod jobs;
 mod ledger;
 mod lineage;
@@ -78,6 +79,8 @@ enum WorkerCommand {
     Tune(Box<tune::TuneCommand>),
     /// Evaluate a model on a dataset of this site, for this terminal alone: accuracy by class, confusions, calibration.
     Evaluate(evaluate::EvaluateCommand),
+    /// Export a model as an ONNX graph, which other programs run.
+    Export(export::ExportCommand),
     /// Fine-tune a model on a dataset of this site, without noise and without a charge, for this site alone.
     Personalize(personalize::PersonalizeCommand),
     /// Recognize recordings with a model, for this terminal alone: words with times and confidence.
@@ -200,6 +203,7 @@ fn run_command(arguments: &CommandLine, out: &mut dyn Write) -> Result<(), Comma
         WorkerCommand::Data(data) => Ok(data.run(&folder, clock(), out)?),
         WorkerCommand::Tune(tune) => tune.run(&folder, out),
         WorkerCommand::Evaluate(evaluate) => evaluate.run(&folder, out),
+        WorkerCommand::Export(export) => export.run(out),
         WorkerCommand::Personalize(personalize) => personalize.run(&folder, out),
         WorkerCommand::Recognize(recognize) => recognize.run(&folder, out),
         WorkerCommand::Config(config::ConfigAction::Check { config }) => config::check(&folder, config.as_deref(), out),

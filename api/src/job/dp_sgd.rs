@@ -209,6 +209,15 @@ impl Spec {
         arms
     }
 
+    /// Returns the arm that makes a file of the job; `None` for a file that is no model.
+    pub fn arm_of_file(&self, file: &str) -> Option<Arm> {
+        match file {
+            "warm_start.safetensors" => Some(Arm::Public),
+            "model.safetensors" => self.arms().last().copied(),
+            _ => self.arms().into_iter().find(|arm| file == format!("model-{}.safetensors", arm.series())),
+        }
+    }
+
     /// Returns the rounds of an arm; `None` for the public arm and for arms that do not run.
     pub const fn rounds(&self, arm: Arm) -> Option<&Rounds> {
         match arm {
@@ -320,12 +329,7 @@ impl JobKind for Spec {
     }
 
     fn model_source(&self, file: &str) -> Option<ModelSource> {
-        let arm = match file {
-            "warm_start.safetensors" => Arm::Public,
-            "model.safetensors" => *self.arms().last()?,
-            _ => *self.arms().iter().find(|arm| file == format!("model-{}.safetensors", arm.series()))?,
-        };
-        Some(match arm {
+        Some(match self.arm_of_file(file)? {
             Arm::Public => ModelSource::Public,
             Arm::Open => ModelSource::Open,
             Arm::Private => ModelSource::Private,

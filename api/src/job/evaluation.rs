@@ -207,6 +207,10 @@ impl JobKind for Spec {
         }]
     }
 
+    fn read_model(&self) -> Option<&str> {
+        Some(&self.model)
+    }
+
     fn allowed_measurements(&self) -> AllowedMeasurements {
         AllowedMeasurements { series: Vec::new(), tests: Vec::new() }
     }

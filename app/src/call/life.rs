@@ -1,7 +1,7 @@
 //! The forms about a job's state: drafts, pauses, holds, retries, and limits for automatic approval.
 
 use leptos::prelude::*;
-use undertone_api::id::{ConsortiumId, DatasetId, DraftId, JobId};
+use undertone_api::id::{ArtifactId, ConsortiumId, DatasetId, DraftId, JobId};
 
 #[cfg(feature = "ssr")]
 use super::form;
@@ -12,6 +12,8 @@ use crate::reply;
 use crate::request::DashboardRequest;
 #[cfg(feature = "ssr")]
 use undertone_api::job::PauseRequest;
+#[cfg(feature = "ssr")]
+use undertone_api::retirement::StatedReason;
 #[cfg(feature = "ssr")]
 use undertone_server_core::service;
 #[cfg(feature = "ssr")]
@@ -40,6 +42,19 @@ pub async fn resume(consortium: ConsortiumId, job: JobId) -> Result<(), Fault> {
     let answer = async { service::job::resume(request.ctx(), request.actor()?, job).await }.await;
     let notice = answer.as_ref().ok().map(form::goes_on);
     reply::land(answer, |_| crate::path::job(consortium, job), notice)
+}
+
+/// Deletes the bytes of a model.
+///
+/// # Errors
+/// The operation's problem.
+#[server(prefix = "/ui", endpoint = "delete-model")]
+pub async fn delete_model(consortium: ConsortiumId, artifact: ArtifactId, reason: String) -> Result<(), Fault> {
+    let request = DashboardRequest::from_context()?;
+    let reason = StatedReason { reason };
+    let answer = async { service::model::delete(request.ctx(), request.actor()?, artifact, &reason).await }.await;
+    let notice = "The model is deleted. Its record stays, with your reason.".to_owned();
+    reply::land(answer, |_| crate::path::models(consortium), Some(notice))
 }
 
 /// Holds a job for a dataset.

@@ -18,6 +18,7 @@ use undertone_api::ledger::EntryFilter;
 use undertone_api::page::Page;
 use undertone_api::plan::NewPlan;
 use undertone_api::question::ExportFormat;
+use undertone_api::retirement::StatedReason;
 use undertone_proto::document;
 use undertone_proto::v1::control_server;
 use undertone_proto::v1::{self, download_artifact_chunk};
@@ -34,6 +35,9 @@ use undertone_server_core::service::{
     approval, budget, certificate, consortium, dataset, job, ledger, member, model, organization, plan, question,
     report, session,
 };
+
+/// The bytes of an archive in one message.
+const ARCHIVE_PIECE: usize = 1 << 18;
 
 /// The control service.
 pub(super) struct ControlService {
@@ -63,6 +67,7 @@ fn bearer<T>(request: &Request<T>) -> Result<&str, Status> {
 impl control_server::Control for ControlService {
     type WatchJobStream = Answer<v1::Progress>;
     type DownloadArtifactStream = Answer<v1::DownloadArtifactChunk>;
+    type DownloadModelArchiveStream = Answer<v1::DownloadModelArchiveChunk>;
     type ExportQuestionsStream = Answer<v1::ExportQuestionsChunk>;
 
     async fn who_am_i(&self, request: Request<v1::WhoAmIRequest>) -> Result<Response<v1::WhoAmIReply>, Status> {
@@ -399,6 +404,62 @@ impl control_server::Control for ControlService {
         let data: fn(Vec<u8>) -> v1::DownloadArtifactChunk =
             |data| v1::DownloadArtifactChunk { part: Some(download_artifact_chunk::Part::Data(data)) };
         Ok(Response::new(stream::object(&self.ctx, header, object, offset, size, data)))
+    }
+
+    async fn get_model(&self, request: Request<v1::GetModelRequest>) -> Result<Response<v1::GetModelReply>, Status> {
+        let actor = self.caller(&request).await?;
+        let artifact = id(&request.get_ref().artifact, "artifact")?;
+        let record = model::get(&self.ctx, &actor, artifact).await.map_err(fail)?;
+        let document = document::to_struct(&record);
+        let artifact = Some(message::artifact(record.file));
+        Ok(Response::new(v1::GetModelReply { artifact, version: record.version, document }))
+    }
+
+    async fn compare_models(
+        &self,
+        request: Request<v1::CompareModelsRequest>,
+    ) -> Result<Response<v1::CompareModelsReply>, Status> {
+        let actor = self.caller(&request).await?;
+        let v1::CompareModelsRequest { artifact, with } = request.into_inner();
+        let artifact = id(&artifact, "artifact")?;
+        let comparison = model::compare(&self.ctx, &actor, artifact, id(&with, "with")?).await.map_err(fail)?;
+        Ok(Response::new(v1::CompareModelsReply { document: document::to_struct(&comparison) }))
+    }
+
+    async fn get_model_card(
+        &self,
+        request: Request<v1::GetModelCardRequest>,
+    ) -> Result<Response<v1::GetModelCardReply>, Status> {
+        let actor = self.caller(&request).await?;
+        let artifact = id(&request.get_ref().artifact, "artifact")?;
+        let card = model::card(&self.ctx, &actor, artifact).await.map_err(fail)?;
+        Ok(Response::new(v1::GetModelCardReply { card }))
+    }
+
+    async fn download_model_archive(
+        &self,
+        request: Request<v1::DownloadModelArchiveRequest>,
+    ) -> Result<Response<Self::DownloadModelArchiveStream>, Status> {
+        let actor = self.caller(&request).await?;
+        let artifact = id(&request.get_ref().artifact, "artifact")?;
+        let archive = model::archive(&self.ctx, &actor, artifact).await.map_err(fail)?;
+        let pieces: Vec<_> = archive
+            .chunks(ARCHIVE_PIECE)
+            .map(|piece| Ok(v1::DownloadModelArchiveChunk { data: piece.to_vec() }))
+            .collect();
+        Ok(Response::new(Box::pin(futures::stream::iter(pieces))))
+    }
+
+    async fn delete_artifact(
+        &self,
+        request: Request<v1::DeleteArtifactRequest>,
+    ) -> Result<Response<v1::Artifact>, Status> {
+        let actor = self.caller(&request).await?;
+        let v1::DeleteArtifactRequest { artifact, reason } = request.into_inner();
+        texts([&*reason])?;
+        let artifact = id(&artifact, "artifact")?;
+        let deleted = model::delete(&self.ctx, &actor, artifact, &StatedReason { reason }).await.map_err(fail)?;
+        Ok(Response::new(message::artifact(deleted)))
     }
 
     async fn get_certificate(

@@ -42,6 +42,11 @@ pub(super) const GRPC: &[MatrixRow] = table! {
     "Control/WatchJob": ReadJob @ Consortium;
     "Control/ListArtifacts": ReadJob @ Consortium;
     "Control/DownloadArtifact": TakeModel @ Consortium;
+    "Control/GetModel": ReadJob @ Consortium;
+    "Control/CompareModels": ReadJob @ Consortium;
+    "Control/GetModelCard": ReadJob @ Consortium;
+    "Control/DownloadModelArchive": TakeModel @ Consortium;
+    "Control/DeleteArtifact": DeleteModel @ Consortium, only "an organization's admin deletes files that its worker stored";
     "Control/GetCertificate": ReadJob @ Consortium;
     "Control/ExportQuestions": ReadQuestions @ Consortium;
     "Control/ImportAnswers": ImportAnswers @ Consortium;

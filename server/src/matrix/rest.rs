@@ -161,6 +161,11 @@ pub(super) const REST: &[MatrixRow] = table! {
     // Results of jobs.
     "GET /jobs/{id}/artifacts": ReadJob @ Consortium;
     "GET /artifacts/{id}/content": TakeModel @ Consortium;
+    "GET /artifacts/{id}/model": ReadJob @ Consortium;
+    "GET /artifacts/{id}/model/comparison": ReadJob @ Consortium;
+    "GET /artifacts/{id}/model/card": ReadJob @ Consortium;
+    "GET /artifacts/{id}/model/archive": TakeModel @ Consortium;
+    "POST /artifacts/{id}/deletion": DeleteModel @ Consortium, only "an organization's admin deletes files that its worker stored";
 
     // Questions.
     "GET /consortia/{id}/questions": FollowQuestions @ Consortium;

@@ -174,6 +174,9 @@ operations! {
     ImportAnswers in Questions: ConsortiumAdmin | Researcher;
     /// Download a job's files, in particular the model.
     TakeModel in Models: ConsortiumAdmin | Researcher;
+    /// Delete the bytes of a job's file, in particular a model: permitted to the consortium's admins, and to the admins
+    /// of the organization whose worker stored it.
+    DeleteModel in Models: ConsortiumAdmin | OrganizationAdmin;
 }
 
 /// Checks that the actor may perform the operation at the place.

@@ -186,6 +186,12 @@ pub(super) fn artifact(artifact: Artifact) -> v1::Artifact {
         size: artifact.size,
         digest: artifact.digest,
         source: artifact.source.as_ref().map(word).unwrap_or_default(),
+        deletion: artifact.deletion.map(|deletion| v1::ArtifactDeletion {
+            at: Some(timestamp(deletion.at)),
+            by: deletion.by.to_string(),
+            by_name: deletion.by_name,
+            reason: deletion.reason,
+        }),
     }
 }
 

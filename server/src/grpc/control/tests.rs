@@ -1,6 +1,7 @@
 #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
 
 mod drafts;
+mod models;
 mod nul;
 mod reflected;
 

@@ -23,6 +23,7 @@ use crate::model::{draft, job, participant};
 use crate::service::approval::limit;
 use crate::service::audit_log::{AuditAction, NewAuditEntry, record};
 use crate::service::job::{refused, state};
+use crate::service::model::deletion;
 use crate::service::model::initial::{self, ResolvedProposal};
 use crate::service::retirement::parts as retired_datasets;
 use crate::service::{dataset, ledger, notification, restoration};
@@ -82,6 +83,10 @@ pub(super) async fn submit(
             let retired = retired_datasets::violations(tx, consortium, row_datasets(&parts)).await?;
             if !retired.is_empty() {
                 return Err(Error::validation(retired));
+            }
+            let deleted = deletion::violations(tx, consortium, &new.spec).await?;
+            if !deleted.is_empty() {
+                return Err(Error::validation(deleted));
             }
             let unreconciled = restoration::violations(tx, &row_datasets(&parts)).await?;
             if !unreconciled.is_empty() {

@@ -204,7 +204,8 @@ async fn come(stage: &TestConsortium) -> TestResult<Vec<Arc<FairnessParty>>> {
         let name = dataset_name(number);
         workers.push(SimulatedWorker::open(site.folder(), &server, site.client.clone(), &name, number == 0).await?);
     }
-    let budget = NewBudget { unit: PrivacyUnit::Record, epsilon: Epsilon::new(8.0)?, delta: Delta::new(1e-6)? };
+    let budget =
+        NewBudget { unit: PrivacyUnit::Record, epsilon: Epsilon::new(8.0)?, delta: Delta::new(1e-6)?, filter: None };
     let lead = stage.dataset(&dataset_name(0)).await?;
     let mut parties = Vec::new();
     for ((number, site), worker) in stage.sites.iter().enumerate().zip(workers) {

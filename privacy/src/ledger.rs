@@ -81,7 +81,7 @@ mod whole;
 pub use account::Account;
 pub use balance::Balance;
 pub use budget::{Budget, BudgetError, GridKind};
-pub use certificate::certify;
+pub use certificate::{MOST_CERTIFIED_MU, MOST_CERTIFIED_STEPS, certify};
 pub use consortium::{Overlap, across, combined};
 pub use draft::Draft;
 pub use gauge::Summary;

@@ -9,11 +9,11 @@ use crate::mechanism::{self, PriceError};
 use crate::pld::{GaussianCertificate, Plan, PldError};
 use crate::unit::{Delta, Order};
 
-/// The largest μ, by [`estimate_mu`], that is searched for: louder jobs are refused at once. A budget of ε = 600 at δ = 10⁻⁶
+/// The largest μ, estimated by the mean of the privacy loss, that is searched for: louder jobs are refused at once. A budget of ε = 600 at δ = 10⁻⁶
 /// admits a μ of about 30.
-const MOST_MU: f64 = 32.0;
+pub const MOST_CERTIFIED_MU: f64 = 32.0;
 /// The most steps whose loss distributions are composed. Longer jobs are certified by their Rényi curve.
-const MOST_STEPS: u64 = 1 << 20;
+pub const MOST_CERTIFIED_STEPS: u64 = 1 << 20;
 
 /// Returns the cost of a job of `releases` releases of one event, all of whose parameters are fixed before its first output, on
 /// [`OrderGrid::gaussian`]: the least μ² that its loss distributions certify at the side mass `side`, and that side mass. Server,
@@ -33,14 +33,15 @@ const MOST_STEPS: u64 = 1 << 20;
 pub fn certify(event: &Event, releases: u64, adjacency: Adjacency, side: Delta) -> Result<Cost, PriceError> {
     let mut plan = Plan::new();
     plan.add(event, adjacency, releases);
-    if let Some(mu) = estimate_mu(&plan, event, releases, adjacency)?.filter(|mu| *mu > MOST_MU) {
+    if let Some(mu) = estimate_mu(&plan, event, releases, adjacency)?.filter(|mu| *mu > MOST_CERTIFIED_MU) {
         let why = format!(
-            "as a whole it would need a Gaussian release of about mu {mu:.0}, and at most {MOST_MU} is certified: plan fewer \
+            "as a whole it would need a Gaussian release of about mu {mu:.0}, and at most {MOST_CERTIFIED_MU} is certified: plan fewer \
              rounds or more noise"
         );
         return Err(PriceError::NoPrice { event: event.name(), why });
     }
-    let certificate = if plan.steps() > MOST_STEPS { Err(PldError::TooWide) } else { plan.gaussian_certificate(side) };
+    let certificate =
+        if plan.steps() > MOST_CERTIFIED_STEPS { Err(PldError::TooWide) } else { plan.gaussian_certificate(side) };
     let certificate = match certificate {
         Ok(certificate) => certificate,
         Err(PldError::NoPair(_) | PldError::TooWide) => {

@@ -46,7 +46,7 @@ use crate::model::{self as entity, reservation};
 use crate::service::log;
 
 pub use explain::explain;
-pub use figures::{epsilon_alone, epsilon_together};
+pub use figures::{MOST_QUESTIONS, epsilon_alone, epsilon_together};
 pub use histories::histories;
 pub use history::history;
 pub use newest::{NewestEntries, newest};
@@ -94,7 +94,9 @@ pub async fn check(connection: &impl ConnectionTrait, asks: &[ChargeRequest]) ->
         };
         match balance.reserve_job(ReservationId(0), &cost, ask.charge.releases) {
             Ok(_) => {}
-            Err(LedgerError::Refused(refused)) => refusals.push(figures::refusal(balance, &refused, ask)),
+            Err(LedgerError::Refused(refused)) => {
+                refusals.push(figures::whole_refusal(balance, &refused, ask).await?);
+            }
             Err(error) => return Err(Error::internal("keeping an account", error)),
         }
     }
@@ -128,7 +130,7 @@ pub async fn reserve(ctx: &Ctx, tx: &Tx, job: Uuid, asks: &[ChargeRequest]) -> R
             match account.balance.reserve_job(ReservationId(id.as_u128()), &cost, ask.charge.releases) {
                 Ok(_) => {}
                 Err(LedgerError::Refused(refused)) => {
-                    refusals.push(figures::refusal(&account.balance, &refused, ask));
+                    refusals.push(figures::whole_refusal(&account.balance, &refused, ask).await?);
                     continue;
                 }
                 Err(error) => return Err(Error::internal("keeping an account", error)),

@@ -2,6 +2,7 @@
 
 use undertone_api::budget::{BudgetRefusal, ExceededPart, SideDelta};
 use undertone_api::job::Charge;
+use undertone_api::plan::AccountQuote;
 use undertone_privacy::curve::{Curve, OrderGrid};
 use undertone_privacy::ledger::{self, Balance, FilterKind, JobCost};
 use undertone_privacy::{Adjacency, Delta, Event, PrivacyUnit, convert, mechanism};
@@ -10,7 +11,8 @@ use super::request::ChargeRequest;
 use crate::error::Error;
 
 /// The most jobs that are certified at once for questions about the ledger. Reservations do not wait for them.
-static QUESTIONS: tokio::sync::Semaphore = tokio::sync::Semaphore::const_new(2);
+pub const MOST_QUESTIONS: usize = 2;
+static QUESTIONS: tokio::sync::Semaphore = tokio::sync::Semaphore::const_new(MOST_QUESTIONS);
 
 /// Returns the cost of a charge for a question, as [`price`] does for a reservation.
 pub(super) async fn price_question(balance: &Balance, charge: &Charge) -> Result<Result<JobCost, String>, Error> {
@@ -38,8 +40,23 @@ pub(super) async fn price(balance: &Balance, charge: &Charge) -> Result<Result<J
     Ok(cost.map_err(|error| Error::internal("certifying a job", error))?.map_err(|error| error.to_string()))
 }
 
+/// Returns an account's refusal of a charge, with the number of releases that a certified job could plan.
+pub(super) async fn whole_refusal(
+    balance: &Balance,
+    refused: &ledger::Refusal,
+    ask: &ChargeRequest,
+) -> Result<BudgetRefusal, Error> {
+    let mut refusal = refusal(balance, refused, ask);
+    if balance.filter() == FilterKind::Gaussian && balance.budget().is_some() {
+        let (balance, charge) = (balance.clone(), ask.charge.clone());
+        let fit = tokio::task::spawn_blocking(move || AccountQuote::paying(&balance, &charge).releases_that_fit());
+        refusal.releases_that_fit = fit.await.map_err(|error| Error::internal("certifying a job", error))?;
+    }
+    Ok(refusal)
+}
+
 /// Returns an account's refusal of a charge. Without a budget every figure is 0, and no release fits.
-pub(super) fn refusal(balance: &Balance, refused: &ledger::Refusal, ask: &ChargeRequest) -> BudgetRefusal {
+fn refusal(balance: &Balance, refused: &ledger::Refusal, ask: &ChargeRequest) -> BudgetRefusal {
     let summary = balance.summary();
     let shortfall = refused.shortfall();
     BudgetRefusal {

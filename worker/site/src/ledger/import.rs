@@ -222,6 +222,11 @@ impl ImportWriter<'_> {
             match account_steps::step(self.books, under, key, charge, Some(limit), PlannedLength::Unknown) {
                 Ok(step) => return Ok(step),
                 Err(LedgerError::Rule(error)) => refused = error.to_string(),
+                // The receipts of the restored ledger must be imported: a new account then has the other filter.
+                Err(LedgerError::LateFilter { .. }) => {
+                    limit.filter = FilterKind::Renyi;
+                    continue;
+                }
                 Err(LedgerError::Price(error)) if limit.filter == FilterKind::Gaussian => refused = error.to_string(),
                 Err(error) => return Err(error),
             }

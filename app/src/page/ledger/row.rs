@@ -124,7 +124,7 @@ fn render_price(proof: &EntryProof) -> AnyView {
         let hint = if proof.event == Event::NonPrivate {
             "An exact release has no price: the ledger records it without an ε."
         } else {
-            "The job is charged as a whole, by the Gaussian certificate of its reservation: its first release spends all of it."
+            "The job is charged as a whole, by the Gaussian certificate of its reservation: its first release spends the whole of it."
         };
         return view! { <p class="hint">{hint}</p> }.into_any();
     }

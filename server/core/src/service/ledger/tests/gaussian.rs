@@ -15,7 +15,7 @@ use crate::model::ledger_entry;
 use crate::service::budget;
 use crate::service::bundle::examine;
 use crate::service::finish::{self, PartOutcome};
-use crate::service::ledger::{explain, history};
+use crate::service::ledger::{explain, history, rebuild};
 use crate::service::plan::plan;
 use crate::service::world::TestConsortium;
 use crate::testing::on_both;
@@ -126,6 +126,6 @@ on_both! {
         crate::testing::tamper(&app.ctx, "ledger_entry", &format!("UPDATE ledger_entry SET certificate = '{less}'")).await;
         let report = examine(&app.ctx.db, &app.ctx.signer.verifying_key(), Pins::default(), app.ctx.now()).await.unwrap();
         assert!(!report.holds(), "the hash covers the certificate");
-        assert!(super::rebuild(app.ctx.db.read(), row.account_id).await.is_err());
+        assert!(rebuild(app.ctx.db.read(), row.account_id).await.is_err());
     }
 }

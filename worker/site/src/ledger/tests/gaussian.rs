@@ -87,7 +87,7 @@ fn other_units_have_certificates_of_their_own() {
     let site = LedgerSite::new();
     let ledger = site.open();
     let under = training(20);
-    let limits = UnitLimits { own: whole_limit(4.0), others: vec![(Record, whole_limit(20.0))] };
+    let limits = UnitLimits { own: whole_limit(4.0), others: vec![(Record, whole_limit(40.0))] };
     ledger.reserve(&under, &limits).expect("there is room");
     let books = ledger.books().expect("it is open");
     let certificate = |unit| {

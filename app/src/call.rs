@@ -225,10 +225,11 @@ pub async fn set_budget(
     unit: undertone_privacy::PrivacyUnit,
     epsilon: f64,
     delta: f64,
+    #[server(default)] filter: String,
 ) -> Result<(), Fault> {
     let request = DashboardRequest::from_context()?;
     let answer = async {
-        let budget = form::budget(unit, epsilon, delta)?;
+        let budget = form::budget(unit, (epsilon, delta), &filter)?;
         service::budget::set(request.ctx(), request.actor()?, dataset, budget).await
     };
     let answer = answer.await;

@@ -4,6 +4,7 @@ use time::OffsetDateTime;
 use undertone_api::dataset::Visibility;
 use undertone_api::member::Role;
 use undertone_api::plan::PlanAccount;
+use undertone_privacy::ledger::FilterKind;
 use undertone_privacy::{Adjacency, Event, PrivacyUnit};
 
 /// The meaning of ε, for the hover of its first mention on a page.
@@ -312,12 +313,21 @@ pub fn account(account: &PlanAccount) -> String {
     match (&account.reason, account.after) {
         (Some(reason), _) => format!("For {each}: refused, because {reason}."),
         (None, Some(after)) => format!(
-            "For {each}: from ε {} to ε {} of {} at δ {}{}.",
+            "For {each}: from ε {} to ε {} of {} at δ {}{}.{}",
             epsilon(account.before),
             epsilon(after),
             self::limit(limit),
             self::delta(delta),
-            if account.fits { "" } else { ", which does not fit" }
+            if account.fits { "" } else { ", which does not fit" },
+            account.rounds_that_fit.map_or_else(String::new, |rounds| match account.filter {
+                FilterKind::Renyi => format!(" It admits {}.", plural(rounds.into(), "round")),
+                FilterKind::Gaussian => {
+                    format!(
+                        " Its Gaussian filter admits {} and charges the job as a whole.",
+                        plural(rounds.into(), "round")
+                    )
+                }
+            })
         ),
         (None, None) => format!("For {each}: no ε covers it, so it exceeds the limit {}.", self::limit(limit)),
     }

@@ -24,6 +24,7 @@ use sea_orm_migration::seaql_migrations::{Column, Entity};
 
 mod adoption;
 mod m20261127_000100_add_artifact_deletion;
+mod m20261127_000100_add_entry_certificate;
 mod table;
 mod table_step;
 
@@ -46,7 +47,10 @@ impl MigratorTrait for SchemaMigrator {
 
 /// Returns the steps that were added after those of the tables; a new step is the last one.
 fn later_steps() -> Vec<Box<dyn MigrationTrait>> {
-    vec![Box::new(m20261127_000100_add_artifact_deletion::Migration)]
+    vec![
+        Box::new(m20261127_000100_add_artifact_deletion::Migration),
+        Box::new(m20261127_000100_add_entry_certificate::Migration),
+    ]
 }
 
 /// Runs the pending steps. On PostgreSQL several replicas may call it at once: an advisory lock of the session orders

@@ -38,8 +38,11 @@ async fn adoption_keeps_all_rows_and_renames_steps() {
         // A second start finds nothing to do.
         for _ in 0..2 {
             migrate(&database.connection).await.expect("adopted");
-            assert_eq!(database.read_rows().await, rows);
-            assert_eq!(database.read_schema().await, schema);
+            assert_eq!(without_later_column(database.read_rows().await), rows);
+            let is_earlier = |line: &String| !(line.contains("ledger_entry") && line.contains("certificate"));
+            let tables = database.read_schema().await;
+            assert_eq!(tables.iter().filter(|line| !is_earlier(line)).count(), 1, "the later column");
+            assert_eq!(tables.into_iter().filter(is_earlier).collect::<Vec<_>>(), schema);
             assert_eq!(sort(database.query_lines(STEPS).await), sort(list_steps()));
         }
         let change = database.connection.execute_unprepared("DELETE FROM ledger_entry").await;
@@ -53,7 +56,9 @@ async fn earlier_steps_are_read_as_the_steps_of_the_tables() {
     for database in TestDatabase::create_all().await {
         database.load_earlier().await;
         let earlier = database.query_lines(STEPS).await;
-        assert_eq!(load_applied_steps(&database.connection).await.expect("read"), sort(list_steps()));
+        let later = |step: &String| step.starts_with("m2026");
+        let tables: Vec<String> = list_steps().into_iter().filter(|step| !later(step)).collect();
+        assert_eq!(load_applied_steps(&database.connection).await.expect("read"), sort(tables));
         assert_eq!(translate_steps(earlier[1..].to_vec()), [""; 0], "an incomplete list stands for no step");
         assert_eq!(translate_steps(vec!["later".to_owned()]), ["later"]);
         database.remove().await;
@@ -110,6 +115,19 @@ async fn replicas_that_start_at_once_migrate_in_turn() {
         assert_eq!(sort(database.query_lines(STEPS).await), sort(list_steps()));
         database.remove().await;
     }
+}
+
+/// Returns the rows without the column that a later step adds to the ledger, which has no value in earlier rows.
+fn without_later_column(rows: Vec<String>) -> Vec<String> {
+    let strip = |row: String| {
+        let (sqlite, postgres) = (row.strip_suffix(",NULL"), row.strip_suffix(",)"));
+        match (row.starts_with("ledger_entry "), sqlite, postgres) {
+            (true, Some(earlier), _) => earlier.to_owned(),
+            (true, None, Some(earlier)) => format!("{earlier})"),
+            _ => row,
+        }
+    };
+    sort(rows.into_iter().map(strip).collect())
 }
 
 fn sort(mut names: Vec<String>) -> Vec<String> {

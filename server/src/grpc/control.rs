@@ -151,11 +151,15 @@ impl control_server::Control for ControlService {
 
     async fn set_budget(&self, request: Request<v1::SetBudgetRequest>) -> Result<Response<v1::Account>, Status> {
         let actor = self.caller(&request).await?;
-        let v1::SetBudgetRequest { dataset, unit, epsilon, delta, accounts_version } = request.into_inner();
+        let v1::SetBudgetRequest { dataset, unit, epsilon, delta, accounts_version, filter } = request.into_inner();
         let new = NewBudget {
             unit: field(&unit, "unit")?,
             epsilon: message::number(epsilon, "epsilon")?,
             delta: message::number(delta, "delta")?,
+            filter: Some(filter)
+                .filter(|filter| !filter.is_empty())
+                .map(|filter| field(&filter, "filter"))
+                .transpose()?,
         };
         let expected = match accounts_version.as_str() {
             "" => ExpectedVersion::Anything,

@@ -113,7 +113,8 @@ pub async fn set() -> TestResult<Option<RecordingScenario>> {
     site.holdings.push(SiteDataset::new(DATASET, "private", &[]));
     stage.open().await?;
 
-    let budget = NewBudget { unit: PrivacyUnit::Words, epsilon: Epsilon::new(16.0)?, delta: Delta::new(1e-2)? };
+    let budget =
+        NewBudget { unit: PrivacyUnit::Words, epsilon: Epsilon::new(16.0)?, delta: Delta::new(1e-2)?, filter: None };
     stage.sites[CLINIC].client.set_budget(stage.dataset(DATASET).await?.id, &budget).await?;
     Ok(Some(RecordingScenario { stage, clouds: FakeClouds { clouds, unpaid }, recording }))
 }

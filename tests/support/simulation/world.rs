@@ -321,7 +321,8 @@ impl<'g> SimulationWorld<'g> {
         let party = &self.ground.parties[dice.range(1, 2) as usize];
         let Some(held) = dice.index(party.holdings.len()) else { return Ok(false) };
         let releases = dice.range(3, 16);
-        let new = NewBudget { unit: PrivacyUnit::Record, epsilon: epsilon_for(releases)?, delta: delta()? };
+        let new =
+            NewBudget { unit: PrivacyUnit::Record, epsilon: epsilon_for(releases)?, delta: delta()?, filter: None };
         let (server, dataset) = (self.network.somewhere(), party.holdings[held].id);
         self.network.trace.note(format!("a budget of {} becomes {releases} releases", party.name));
         let outcome =

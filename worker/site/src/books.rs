@@ -19,7 +19,9 @@ use time::OffsetDateTime;
 use undertone_api::budget::EntryKind;
 use undertone_api::id::{DatasetId, JobId, LineageId};
 use undertone_api::signed::{RotationError, Signed};
-use undertone_privacy::ledger::{Account, Budget, LedgerError as RuleError, Reservation, ReservationId};
+use undertone_privacy::ledger::{
+    Account, Budget, CertificateError, JobCertificate, JobCost, LedgerError as RuleError, Reservation, ReservationId,
+};
 use undertone_privacy::mechanism::PriceError;
 use undertone_privacy::transfer::event_at;
 use undertone_privacy::{Adjacency, Event, PrivacyUnit};
@@ -27,7 +29,7 @@ use undertone_privacy::{Adjacency, Event, PrivacyUnit};
 use super::store::StoreError;
 
 pub use promises::promises;
-pub(super) use replay::replay;
+pub(super) use replay::{CertificateCheck, replay};
 
 /// The key of an account of the site. Observers are insiders: each vector counts as seen by all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -101,6 +103,9 @@ pub struct LedgerEntry {
     /// For a reservation: the limit under which it was admitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<Budget>,
+    /// For a reservation on an account with the Gaussian filter: its charge.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<JobCertificate>,
     /// For a commit: its receipt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receipt: Option<u64>,
@@ -122,6 +127,9 @@ pub struct OtherAccount {
     pub event: Event,
     /// The limit under which the release was admitted.
     pub budget: Budget,
+    /// On an account with the Gaussian filter: the charge of the job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<JobCertificate>,
 }
 
 /// A release without noise, of data that the policy marked as open.
@@ -156,6 +164,7 @@ impl LedgerEntry {
             account: self.account.for_unit(other.unit),
             event: other.event.clone(),
             budget: self.budget.and(Some(other.budget)),
+            certificate: other.certificate,
             others: Vec::new(),
             ..self.clone()
         }
@@ -208,6 +217,9 @@ pub enum BooksError {
     /// An event has no price.
     #[error("an event of the ledger cannot be priced: install the worker that wrote it")]
     Price(#[from] PriceError),
+    /// The charge of a job does not fit its account.
+    #[error("the charge of a job in the ledger does not fit its account: {0}")]
+    Certificate(#[from] CertificateError),
     /// The rows violate the ledger's rules.
     #[error("the rows of the ledger contradict its rules")]
     Rule(#[source] Box<RuleError>),
@@ -228,6 +240,8 @@ pub struct JobReservation {
     pub protects: PrivacyUnit,
     /// The number of reserved releases.
     pub releases: u64,
+    /// The certificate of its charge, under the Gaussian filter.
+    pub certificate: Option<JobCertificate>,
     /// Digest of the manifest.
     pub manifest: String,
     /// The dataset.
@@ -376,9 +390,14 @@ impl LedgerBooks {
             let Some(row) = self.accounts.get(&own).and_then(|book| book.account.reservation(id)) else { continue };
             let cost = unpriced.price(&event, key.adjacency())?;
             rows.push(Reservation::from_parts(id, cost, row.releases(), row.committed(), row.is_settled())?);
-            jobs.insert(job, JobReservation { event, ..reserved.clone() });
+            jobs.insert(job, JobReservation { event, certificate: None, ..reserved.clone() });
         }
         Ok(AccountBook { account: Account::rebuilt(Some(budget), rows)?, jobs, first: None, last: None })
+    }
+
+    /// Returns whether a new account of `key` would begin with jobs of its lineage that protect other units.
+    pub(super) fn has_jobs_to_take_in(&self, key: AccountKey) -> bool {
+        self.lineage_jobs(key).any(|(own, _, reserved)| event_at(&reserved.event, own.unit, key.unit).is_ok())
     }
 
     /// Returns the releases that the account of `key` does not cover.
@@ -420,7 +439,8 @@ fn take_in(drafts: &mut BTreeMap<AccountKey, AccountDraft>) {
                     continue;
                 }
                 if let Ok(event) = event_at(&reserved.event, own.unit, key.unit) {
-                    missing.push((*key, *job, (JobReservation { event, ..reserved.clone() }, *committed, *settled)));
+                    let reserved = JobReservation { event, certificate: None, ..reserved.clone() };
+                    missing.push((*key, *job, (reserved, *committed, *settled)));
                 }
             }
         }
@@ -460,8 +480,9 @@ impl AccountDraft {
                     return wrong("reserves without a budget");
                 }
                 self.budget = row.budget;
-                let LedgerEntry { event, count: releases, manifest, dataset, .. } = row;
-                self.jobs.insert(row.job, (JobReservation { event, protects, releases, manifest, dataset }, 0, false));
+                let LedgerEntry { event, count: releases, certificate, manifest, dataset, .. } = row;
+                let reserved = JobReservation { event, protects, releases, certificate, manifest, dataset };
+                self.jobs.insert(row.job, (reserved, 0, false));
             }
             (EntryKind::Reserve, Some(_)) => return wrong("reserves a second time for one job"),
             (_, None) => return wrong("has no reservation before it"),
@@ -485,12 +506,13 @@ impl AccountDraft {
 
     fn finish(self, key: AccountKey) -> Result<AccountBook, BooksError> {
         let Self { budget, jobs, first, last } = self;
-        let unpriced = Account::new(budget);
+        let grid = Account::new(budget).balance().grid().clone();
         let rows = jobs
             .iter()
             .map(|(job, (reserved, committed, settled))| {
-                let cost = unpriced.price(&reserved.event, key.adjacency())?;
-                Ok(Reservation::from_parts(reservation_id(*job), cost, reserved.releases, *committed, *settled)?)
+                let JobReservation { event, releases, certificate, .. } = reserved;
+                let cost = JobCost::from_row(event, *releases, key.adjacency(), &grid, certificate.as_ref())?;
+                Ok(Reservation::from_job(reservation_id(*job), cost, *releases, *committed, *settled)?)
             })
             .collect::<Result<Vec<_>, BooksError>>()?;
         let account = Account::rebuilt(budget, rows)?;

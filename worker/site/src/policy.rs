@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use undertone_api::dataset::Visibility;
 use undertone_api::job::transcription::window::ONE_WORD;
 use undertone_api::job::{Charge, Spec};
-use undertone_privacy::ledger::{Budget, BudgetError, GridKind, LedgerError};
+use undertone_privacy::ledger::{Budget, BudgetError, FilterKind, GridKind, LedgerError};
 use undertone_privacy::mechanism::PriceError;
 use undertone_privacy::{Delta, Epsilon, Event, NoiseMultiplier, PrivacyUnit, SamplingRate};
 
@@ -100,15 +100,23 @@ pub struct LifetimeLimit {
     pub epsilon: Epsilon,
     /// δ, greater than 0.
     pub delta: Delta,
+    /// The filter by which the account admits jobs; it holds for the life of the account.
+    #[serde(default, skip_serializing_if = "FilterKind::is_renyi")]
+    pub filter: FilterKind,
 }
 
 impl LifetimeLimit {
-    /// Returns the limit as a budget on the orders of `grid`; without one, on the orders that suit ε best.
+    /// Makes the limit that a budget keeps.
+    pub fn from_budget(budget: &Budget) -> Self {
+        Self { epsilon: budget.epsilon(), delta: budget.delta(), filter: budget.grid().filter() }
+    }
+
+    /// Returns the limit as a budget on the orders of `grid`; without one, on the orders of the filter that suit ε best.
     ///
     /// # Errors
     /// [`BudgetError`] when no release could ever be admitted.
     pub fn budget(&self, grid: Option<GridKind>) -> Result<Budget, BudgetError> {
-        Budget::new(self.epsilon, self.delta, grid.unwrap_or_else(|| GridKind::for_epsilon(self.epsilon)))
+        Budget::new(self.epsilon, self.delta, grid.unwrap_or_else(|| self.filter.grid(self.epsilon)))
     }
 }
 

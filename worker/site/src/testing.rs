@@ -75,6 +75,7 @@ pub fn limit(epsilon: f64) -> LifetimeLimit {
     LifetimeLimit {
         epsilon: Epsilon::new(epsilon).expect("a finite number"),
         delta: Delta::new(1e-6).expect("a probability"),
+        filter: undertone_privacy::ledger::FilterKind::Renyi,
     }
 }
 

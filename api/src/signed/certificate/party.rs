@@ -1,7 +1,7 @@
 //! One dataset's part in a certificate: its releases, its charges, and the following state of its account.
 
 use serde::{Deserialize, Serialize};
-use undertone_privacy::ledger::Balance;
+use undertone_privacy::ledger::{Balance, JobCertificate};
 use undertone_privacy::{Adjacency, Event, PrivacyUnit};
 
 use super::super::ReleaseTick;
@@ -217,6 +217,10 @@ pub struct AccountPosition {
     /// The sums from which these figures follow: Rényi loss spent and reserved at every order, in exact fixed point.
     #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub balance: Balance,
+    /// The certificate by which the account is charged for this job as a whole, on an account with the filter `gaussian`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
+    pub certificate: Option<JobCertificate>,
     /// Rows of the account's ledger.
     pub entries: u64,
     /// Hash of the last of them, hex. It covers all previous rows.

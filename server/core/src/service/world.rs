@@ -99,7 +99,8 @@ impl TestConsortium {
         unit: PrivacyUnit,
         epsilon: f64,
     ) -> Result<undertone_api::budget::Account, Error> {
-        let new = NewBudget { unit, epsilon: Epsilon::new(epsilon).unwrap(), delta: Delta::new(1e-5).unwrap() };
+        let new =
+            NewBudget { unit, epsilon: Epsilon::new(epsilon).unwrap(), delta: Delta::new(1e-5).unwrap(), filter: None };
         budget::set(&self.ctx, &site.steward, site.dataset, new).await
     }
 

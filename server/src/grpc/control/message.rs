@@ -106,6 +106,7 @@ pub(super) fn account(account: &Account) -> v1::Account {
         delta: account.delta.get(),
         spent: account.spent,
         committed: account.committed,
+        filter: word(&account.filter),
     }
 }
 

@@ -57,6 +57,23 @@ fn unknown_or_invalid_line_refuses_the_whole_file() {
 }
 
 #[test]
+fn budget_chooses_its_filter_and_the_limit_per_job_follows_it() {
+    let with =
+        |filter: &str| policy(&TEMPLATE.replacen("epsilon = 8.0", &format!("epsilon = 8.0\nfilter = \"{filter}\""), 1));
+    let unknown = with("zcdp").expect_err("there is no such filter");
+    let source = std::error::Error::source(&unknown).expect("its place").to_string();
+    assert!(source.contains("unknown variant `zcdp`, expected `renyi` or `gaussian`"), "{source}");
+    let long = charge(crate::testing::sampled_gaussian(0.05, 1.0), 89);
+    let judged = |filter: &str| with(filter).expect("a policy").rules("ward-7").judge(&spec(), Some(&long));
+    assert_eq!(judged("gaussian"), Ok(()), "ε is 4 for each job");
+    assert!(matches!(judged("renyi"), Err(PolicyRefusal::PerJob { .. })));
+    let stated = with("renyi").expect("a policy");
+    assert_eq!(stated, policy(TEMPLATE).expect("a policy"), "the default");
+    let text = toml::to_string(&stated).expect("TOML");
+    assert!(!text.contains("filter"), "the default is not written: {text}");
+}
+
+#[test]
 fn unknown_kind_is_refused_with_the_known_ones() {
     let changed = TEMPLATE.replacen("kinds = [\"dp_sgd\"]", "kinds = [\"dp_sgdd\"]", 1);
     let message = policy(&changed).expect_err("no such kind").to_string();

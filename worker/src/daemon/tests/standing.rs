@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use time::{Duration, OffsetDateTime};
 use undertone_api::id::JobId;
 use undertone_api::signed::JobLimits;
-use undertone_privacy::ledger::Balance;
+use undertone_privacy::ledger::{Balance, FilterKind};
 use undertone_privacy::{Delta, Epsilon};
 use uuid::Uuid;
 
@@ -43,7 +43,8 @@ fn least_total(jobs: u64) -> f64 {
     let charge = make_job(0).participants[1].charge.clone().expect("it pays");
     let count_jobs = |sixteenths: u32| {
         let epsilon = Epsilon::new(f64::from(sixteenths) / 16.0).expect("a finite number");
-        let limit = LifetimeLimit { epsilon, delta: Delta::new(1e-6).expect("a probability") };
+        let limit =
+            LifetimeLimit { epsilon, delta: Delta::new(1e-6).expect("a probability"), filter: FilterKind::Renyi };
         let Ok(budget) = limit.budget(None) else { return 0 };
         let balance = Balance::new(Some(budget));
         let cost = balance.price(&charge.event, charge.adjacency).expect("it has a price");

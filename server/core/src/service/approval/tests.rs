@@ -252,6 +252,7 @@ on_both! {
             unit: PrivacyUnit::Speaker,
             epsilon: Epsilon::new(8.0).unwrap(),
             delta: Delta::new(1e-5).unwrap(),
+            filter: None,
         };
         let registered = DatasetRegistration {
             name: "speakers only".to_owned(),

@@ -17,7 +17,7 @@ use super::{lineage, price};
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::model::column::parse_json;
-use crate::model::{account, artifact, audit, consortium, job, participant, receipt};
+use crate::model::{account, artifact, audit, consortium, job, participant, receipt, reservation};
 use crate::rule::job::load_participants;
 use crate::service::{consortium as consortia, ledger, log, site_key};
 
@@ -169,7 +169,7 @@ async fn load_charges(
     let mut others = Vec::new();
     for (row, account) in ledger::find_other_reservations(connection, part.job_id, part.dataset_id).await? {
         let (unit, event) = (account.unit()?, row.event()?);
-        others.push(ChargedBeside { unit, event, renyi: None, account: position(connection, account).await? });
+        others.push(ChargedBeside { unit, event, renyi: None, account: position(connection, account, &row).await? });
     }
     Ok(Some(PartyCharges {
         unit: charge.unit,
@@ -180,7 +180,7 @@ async fn load_charges(
         releases,
         renyi: None,
         tight: None,
-        account: position(connection, account).await?,
+        account: position(connection, account, &reservation).await?,
         receipts: ChainPiece::from_receipts(&pieces),
         clock: ClockSummary::from_ticks(ticks),
         audit,
@@ -188,7 +188,13 @@ async fn load_charges(
     }))
 }
 
-async fn position(connection: &impl ConnectionTrait, row: account::Model) -> Result<AccountPosition, Error> {
+/// Returns the position of the account that `reserved` is on.
+async fn position(
+    connection: &impl ConnectionTrait,
+    row: account::Model,
+    reserved: &reservation::Model,
+) -> Result<AccountPosition, Error> {
+    let certificate = if reserved.in_the_clear { None } else { reserved.cost()?.certificate(reserved.releases as u64) };
     let balance: Balance = row.balance()?;
     let summary = balance.summary();
     Ok(AccountPosition {
@@ -200,6 +206,7 @@ async fn position(connection: &impl ConnectionTrait, row: account::Model) -> Res
         promises: ledger::promises(connection, row.id).await?,
         in_the_clear: row.in_the_clear as u64,
         balance,
+        certificate,
         entries: row.entries as u64,
         head: row.head,
     })

@@ -6,6 +6,7 @@
 
 mod charge;
 mod check;
+mod departure;
 mod draft;
 mod hold;
 mod initial;
@@ -35,6 +36,7 @@ use crate::problem::Violation;
 use crate::question::QuestionPlan;
 use audit::AuditPlan;
 
+pub use departure::{Departure, DepartureOrigin, LeaveRequest, MOST_DEPARTURE_REASON};
 pub use draft::{JobDraft, LONGEST_SPEC, NewDraft};
 pub use hold::{Hold, Holder, PauseRequest};
 pub use initial::INITIAL_MODEL;

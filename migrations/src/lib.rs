@@ -45,7 +45,7 @@ impl MigratorTrait for SchemaMigrator {
 
 /// Returns the steps that were added after those of the tables; a new step is the last one.
 fn later_steps() -> Vec<Box<dyn MigrationTrait>> {
-    Vec::new()
+    vec![Box::new(table::departure::define())]
 }
 
 /// Runs the pending steps. On PostgreSQL several replicas may call it at once: an advisory lock of the session orders

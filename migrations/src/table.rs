@@ -25,6 +25,7 @@ mod countersignature;
 mod credential_notice;
 mod dataset;
 mod decision;
+pub(crate) mod departure;
 mod draft;
 mod enrolment;
 mod half_session;

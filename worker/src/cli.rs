@@ -130,6 +130,15 @@ enum WorkerCommand {
         #[arg(long)]
         reason: String,
     },
+    /// Leave a job for good: this site stops its part, and its unpaid reservation returns. The job continues without it
+    /// while its quorum allows.
+    Leave {
+        /// The job's id, or a unique prefix.
+        job: String,
+        /// The reason, which the other participants can read.
+        #[arg(long)]
+        reason: String,
+    },
     /// Release a job that this site holds.
     Release {
         /// The job's id, or a unique prefix.
@@ -216,6 +225,7 @@ fn run_command(arguments: &CommandLine, out: &mut dyn Write) -> Result<(), Comma
         WorkerCommand::Jobs { job: None } => jobs::list(&folder, out),
         WorkerCommand::Jobs { job: Some(job) } => jobs::show_job(&folder, job, out),
         WorkerCommand::Hold { job, reason } => jobs::hold(&folder, job, Some(reason), clock(), out),
+        WorkerCommand::Leave { job, reason } => jobs::leave(&folder, job, reason, clock(), out),
         WorkerCommand::Release { job } => jobs::hold(&folder, job, None, clock(), out),
         WorkerCommand::Approve { job } => jobs::decide(&folder, job, None, clock(), out),
         WorkerCommand::Refuse { job, reason } => jobs::decide(&folder, job, Some(reason), clock(), out),

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
 use super::diagnosis::Diagnosis;
-use super::{Charge, DatasetUse, Hold, JobState, Report, Spec};
+use super::{Charge, DatasetUse, Departure, Hold, JobState, Report, Spec};
 use crate::budget::BudgetRefusal;
 use crate::dataset::Visibility;
 use crate::id::{ConsortiumId, DatasetId, JobId, OrganizationId};
@@ -160,6 +160,10 @@ pub enum ParticipantState {
     Done,
     /// The part failed.
     Failed,
+    /// The party left the job, and its worker has not yet accounted for its releases.
+    Leaving,
+    /// The party left the job, and its reservation is settled.
+    Left,
 }
 
 /// A dataset in a job.
@@ -191,6 +195,9 @@ pub struct JobParticipant {
     pub consent: Option<Consent>,
     /// The state of its worker.
     pub state: ParticipantState,
+    /// The party's departure; absent unless it left the job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub departure: Option<Departure>,
     /// The job's worst-case charge to it.
     pub charge: Option<Charge>,
     /// Releases paid so far.

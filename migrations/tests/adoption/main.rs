@@ -7,6 +7,8 @@ use undertone_migrations::{list_steps, load_applied_steps, migrate, translate_st
 
 use database::TestDatabase;
 
+/// The steps that were added after those of the tables: an earlier database runs them when it is adopted.
+const LATER_STEPS: [&str; 1] = ["create_departure"];
 const STEPS: &str = "SELECT version AS line FROM seaql_migrations ORDER BY version";
 
 #[tokio::test]
@@ -39,7 +41,9 @@ async fn adoption_keeps_all_rows_and_renames_steps() {
         for _ in 0..2 {
             migrate(&database.connection).await.expect("adopted");
             assert_eq!(database.read_rows().await, rows);
-            assert_eq!(database.read_schema().await, schema);
+            let now = database.read_schema().await;
+            let is_missing = |line: &&String| !now.contains(line);
+            assert_eq!(schema.iter().find(is_missing), None, "the later steps only add");
             assert_eq!(sort(database.query_lines(STEPS).await), sort(list_steps()));
         }
         let change = database.connection.execute_unprepared("DELETE FROM ledger_entry").await;
@@ -53,7 +57,9 @@ async fn earlier_steps_are_read_as_the_steps_of_the_tables() {
     for database in TestDatabase::create_all().await {
         database.load_earlier().await;
         let earlier = database.query_lines(STEPS).await;
-        assert_eq!(load_applied_steps(&database.connection).await.expect("read"), sort(list_steps()));
+        let mut tables = sort(list_steps());
+        tables.retain(|step| !LATER_STEPS.contains(&step.as_str()));
+        assert_eq!(load_applied_steps(&database.connection).await.expect("read"), tables);
         assert_eq!(translate_steps(earlier[1..].to_vec()), [""; 0], "an incomplete list stands for no step");
         assert_eq!(translate_steps(vec!["later".to_owned()]), ["later"]);
         database.remove().await;

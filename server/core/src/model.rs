@@ -25,6 +25,7 @@ pub(crate) mod countersignature;
 pub(crate) mod credential_notice;
 pub(crate) mod dataset;
 pub(crate) mod decision;
+pub(crate) mod departure;
 pub(crate) mod draft;
 pub(crate) mod enrolment;
 pub(crate) mod freeze;

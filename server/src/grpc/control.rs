@@ -13,7 +13,7 @@ mod watch;
 use futures::StreamExt as _;
 use tonic::{Request, Response, Status};
 use undertone_api::budget::NewBudget;
-use undertone_api::job::{NewDraft, NewJob, PauseRequest, RefuseRequest};
+use undertone_api::job::{LeaveRequest, NewDraft, NewJob, PauseRequest, RefuseRequest};
 use undertone_api::ledger::EntryFilter;
 use undertone_api::page::Page;
 use undertone_api::plan::NewPlan;
@@ -267,6 +267,16 @@ impl control_server::Control for ControlService {
             None => job::resume(&self.ctx, &actor, job).await,
         };
         Ok(Response::new(message::whole_job(&released.map_err(fail)?)))
+    }
+
+    async fn leave_job(&self, request: Request<v1::LeaveJobRequest>) -> Result<Response<v1::Job>, Status> {
+        let actor = self.caller(&request).await?;
+        let v1::LeaveJobRequest { job, dataset, reason } = request.into_inner();
+        texts([&*reason])?;
+        let job = id(&job, "job")?;
+        let dataset = id(&dataset, "dataset")?;
+        let job = job::leave(&self.ctx, &actor, job, dataset, &LeaveRequest { reason }).await.map_err(fail)?;
+        Ok(Response::new(message::whole_job(&job)))
     }
 
     async fn cancel_job(&self, request: Request<v1::CancelJobRequest>) -> Result<Response<v1::Job>, Status> {

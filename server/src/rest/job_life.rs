@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use undertone_api::id::{DatasetId, JobId};
-use undertone_api::job::{Job, JobReview, PauseRequest};
+use undertone_api::job::{Job, JobReview, LeaveRequest, PauseRequest};
 use undertone_api::problem::Problem;
 
 use super::extract::{Caller, Json, Path};
@@ -55,6 +55,18 @@ pub(super) async fn release(
     Path((id, dataset)): Path<(JobId, DatasetId)>,
 ) -> Result<Json<Job>, Rejection> {
     Ok(Json(job::release_dataset(&ctx, &actor, id, dataset).await?))
+}
+
+/// Leave a job that its workers run, for a dataset, as a steward: final, and its unused reservation is returned
+#[utoipa::path(post, path = "/jobs/{id}/datasets/{dataset}/leave", tag = "jobs", operation_id = "leave_job", params(("id" = JobId, Path), ("dataset" = DatasetId, Path)), request_body = LeaveRequest,
+    responses((status = 200, body = Job), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn leave(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path((id, dataset)): Path<(JobId, DatasetId)>,
+    Json(leave): Json<LeaveRequest>,
+) -> Result<Json<Job>, Rejection> {
+    Ok(Json(job::leave(&ctx, &actor, id, dataset, &leave).await?))
 }
 
 /// Propose a failed, cancelled or refused job again, with new approvals and charges

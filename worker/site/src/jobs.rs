@@ -429,5 +429,30 @@ pub fn open_runs(store: &Store) -> Result<Vec<(JobId, DatasetId, String)>, Store
         .collect()
 }
 
+/// Returns the runs that stopped here and whose end the server has not acknowledged: job, dataset, run.
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub fn unacknowledged_stops(store: &Store) -> Result<Vec<(JobId, DatasetId, RunRow)>, StoreError> {
+    let rows: Vec<[String; 4]> = store.read(|db| {
+        let mut statement = db
+            .prepare("SELECT job, dataset, lease, ended FROM run WHERE ended IS NOT NULL AND NOT told")
+            .map_err(StoreError::sqlite("read runs"))?;
+        let rows = statement
+            .query_map([], |row| Ok([row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?]))
+            .map_err(StoreError::sqlite("read runs"))?;
+        rows.collect::<Result<_, _>>().map_err(StoreError::sqlite("read runs"))
+    })?;
+    let mut stops = Vec::new();
+    for [job, dataset, lease, ended] in rows {
+        let outcome: RunOutcome = serde_json::from_str(&ended).map_err(StoreError::row)?;
+        if matches!(outcome, RunOutcome::Stopped { .. }) {
+            let run = RunRow { lease, ended: Some(outcome), is_acknowledged: false };
+            stops.push((job.parse().map_err(StoreError::row)?, dataset.parse().map_err(StoreError::row)?, run));
+        }
+    }
+    Ok(stops)
+}
+
 #[cfg(test)]
 mod tests;

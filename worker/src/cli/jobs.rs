@@ -1,4 +1,4 @@
-//! `jobs`, `approve`, `refuse`, `hold`, `release`: lists jobs and takes decisions at the site's terminal. Decisions are
+//! `jobs`, `approve`, `refuse`, `hold`, `release`, `leave`: lists jobs and takes decisions at the site's terminal. Decisions are
 //! written to the site's database; the running worker obeys, signs and sends them. Signed manifests are the only
 //! displayed content from the server.
 
@@ -9,11 +9,13 @@ use std::io::Write;
 
 use time::OffsetDateTime;
 use undertone_api::id::JobId;
-use undertone_api::signed::{Manifest, SiteDecision, SiteHold};
+use undertone_api::job::MOST_DEPARTURE_REASON;
+use undertone_api::signed::{Manifest, SiteDecision, SiteDeparture, SiteHold};
 
 use super::CommandFailure;
 use super::table::format_table;
 use crate::config::Config;
+use crate::site::departures;
 use crate::site::folder::Folder;
 use crate::site::holds::{self, HoldOrigin};
 use crate::site::jobs::{self, DecisionOrigin, JobRecord, RunOutcome};
@@ -129,6 +131,55 @@ pub(super) fn hold(
         (_, None) => writeln!(out, "Released: the job continues here when the server offers it again.")?,
     }
     writeln!(out, "The running worker will notify the server.")?;
+    Ok(())
+}
+
+/// Leaves a job for every dataset of this site that it names and whose part has not ended.
+pub(super) fn leave(
+    folder: &Folder,
+    job: &str,
+    reason: &str,
+    now: OffsetDateTime,
+    out: &mut dyn Write,
+) -> Result<(), CommandFailure> {
+    Config::load(folder)?;
+    let reason = reason.trim();
+    if !(1..=MOST_DEPARTURE_REASON).contains(&reason.chars().count()) {
+        return Err(format!(
+            "--reason: 1 to {MOST_DEPARTURE_REASON} characters, which the other participants can read"
+        )
+        .into());
+    }
+    let store = Store::open(&folder.ledger())?;
+    let proposals = jobs::list_jobs(&store)?;
+    let job = find_job(proposals.iter().map(|proposal| proposal.job), job)?;
+    let mut datasets = Vec::new();
+    for part in proposals.iter().filter(|proposal| proposal.job == job) {
+        if part.run.as_ref().is_some_and(|run| run.ended.is_some()) {
+            continue;
+        }
+        let statement = SiteDeparture {
+            manifest: part.digest.clone(),
+            job,
+            dataset: part.dataset,
+            reason: reason.to_owned(),
+            at: now,
+        };
+        if departures::record(&store, &statement)? {
+            datasets.push(part);
+        }
+    }
+    if datasets.is_empty() {
+        return Err("nothing changed: this site has left the job already, or its part has ended".into());
+    }
+    for part in datasets {
+        let manifest = parse_manifest(part)?;
+        let party = manifest.participants.iter().find(|party| party.dataset == part.dataset);
+        let name = party.map_or_else(|| part.dataset.to_string(), |party| party.dataset_name.clone());
+        writeln!(out, "Left: dataset `{name}` takes no further part in `{}`.", manifest.title)?;
+    }
+    writeln!(out, "The running worker stops its part, returns the unpaid reservation to the account of this site")?;
+    writeln!(out, "(`undertone-worker ledger show`), and notifies the server. Paid releases stay spent.")?;
     Ok(())
 }
 

@@ -4,6 +4,7 @@
 mod audit;
 mod batch;
 mod consent;
+mod departure;
 mod dishonest_server;
 #[cfg(unix)]
 mod fault;

@@ -227,8 +227,8 @@ async fn settle_untouched(ctx: &Ctx, tx: &Tx, row: &job::Model) -> Result<(), Er
             let part = participant::Model { state: end.into(), ..part };
             part.into_active_model().reset_all().update(tx).await?;
             ledger::settle(ctx, tx, row.id, dataset).await?;
-        } else if part.state == PartState::Withdrawn {
-            // Releases may have been made before the retirement. The part is offered until its worker has accounted for
+        } else if matches!(*part.state, PartState::Withdrawn | PartState::Leaving) {
+            // Releases may have been made before the retirement or the departure. The part is offered until its worker has accounted for
             // them.
             let part = participant::Model { state: PartState::Running.into(), ..part };
             part.into_active_model().reset_all().update(tx).await?;

@@ -129,7 +129,12 @@ async fn now(ctx: &Ctx, row: &job::Model, parts: &[JobParticipant], rounds: &[Ro
                     .iter()
                     .filter(|submission| submission.accepted_at.is_none())
                     .filter_map(part)
-                    .filter(|part| part.state != ParticipantState::Failed)
+                    .filter(|part| {
+                        !matches!(
+                            part.state,
+                            ParticipantState::Failed | ParticipantState::Leaving | ParticipantState::Left
+                        )
+                    })
                     .collect();
                 let late = if ctx.now() > open.deadline { ", past its deadline" } else { "" };
                 match missing {

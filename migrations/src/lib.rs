@@ -45,7 +45,7 @@ impl MigratorTrait for SchemaMigrator {
 
 /// Returns the steps that were added after those of the tables; a new step is the last one.
 fn later_steps() -> Vec<Box<dyn MigrationTrait>> {
-    vec![Box::new(table::departure::define())]
+    vec![Box::new(table::departure::define()), Box::new(table::party_terms::define())]
 }
 
 /// Runs the pending steps. On PostgreSQL several replicas may call it at once: an advisory lock of the session orders

@@ -53,6 +53,7 @@ mod notification_switch;
 mod organization;
 mod overlap;
 mod participant;
+pub(crate) mod party_terms;
 mod passkey;
 mod passkey_answer;
 mod pool;

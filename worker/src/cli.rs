@@ -121,6 +121,10 @@ enum WorkerCommand {
     Approve {
         /// The job's id, or a unique prefix.
         job: String,
+        /// This site's answer to a term that the proposal leaves to it: `noise_multiplier=2`, `rounds=20`. Repeat it for
+        /// each term; an omitted one keeps the proposal's value.
+        #[arg(long = "term", value_name = "NAME=VALUE")]
+        terms: Vec<String>,
     },
     /// Hold a job: this site stops its part, and the deadlines of every participant stop.
     Hold {
@@ -227,8 +231,12 @@ fn run_command(arguments: &CommandLine, out: &mut dyn Write) -> Result<(), Comma
         WorkerCommand::Hold { job, reason } => jobs::hold(&folder, job, Some(reason), clock(), out),
         WorkerCommand::Leave { job, reason } => jobs::leave(&folder, job, reason, clock(), out),
         WorkerCommand::Release { job } => jobs::hold(&folder, job, None, clock(), out),
-        WorkerCommand::Approve { job } => jobs::decide(&folder, job, None, clock(), out),
-        WorkerCommand::Refuse { job, reason } => jobs::decide(&folder, job, Some(reason), clock(), out),
+        WorkerCommand::Approve { job, terms } => {
+            jobs::decide(&folder, job, &jobs::TerminalAnswer::Approve { terms }, clock(), out)
+        }
+        WorkerCommand::Refuse { job, reason } => {
+            jobs::decide(&folder, job, &jobs::TerminalAnswer::Refuse { reason }, clock(), out)
+        }
     }
 }
 

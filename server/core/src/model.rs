@@ -54,6 +54,7 @@ pub(crate) mod notification_switch;
 pub(crate) mod organization;
 pub(crate) mod overlap;
 pub(crate) mod participant;
+pub(crate) mod party_terms;
 pub(crate) mod passkey;
 pub(crate) mod passkey_answer;
 pub(crate) mod planned_series;

@@ -13,7 +13,7 @@ mod watch;
 use futures::StreamExt as _;
 use tonic::{Request, Response, Status};
 use undertone_api::budget::NewBudget;
-use undertone_api::job::{LeaveRequest, NewDraft, NewJob, PauseRequest, RefuseRequest};
+use undertone_api::job::{LeaveRequest, NewDraft, NewJob, PartyTerms, PauseRequest, RefuseRequest};
 use undertone_api::ledger::EntryFilter;
 use undertone_api::page::Page;
 use undertone_api::plan::NewPlan;
@@ -225,12 +225,15 @@ impl control_server::Control for ControlService {
 
     async fn approve_job(&self, request: Request<v1::ApproveJobRequest>) -> Result<Response<v1::Job>, Status> {
         let actor = self.caller(&request).await?;
-        let v1::ApproveJobRequest { job, dataset, approval: signature } = request.into_inner();
-        texts([&*signature])?;
+        let v1::ApproveJobRequest { job, dataset, approval: signature, terms } = request.into_inner();
+        texts([&*signature, &*terms])?;
         let job = id(&job, "job")?;
         let dataset = id(&dataset, "dataset")?;
         let signature = (!signature.is_empty()).then(|| json(&signature, "approval")).transpose()?;
-        let approved = approval::approve_signed(&self.ctx, &actor, job, dataset, None, signature.as_ref()).await;
+        let terms: Option<PartyTerms> = (!terms.is_empty()).then(|| json(&terms, "terms")).transpose()?;
+        let approved =
+            approval::approve_with_terms(&self.ctx, &actor, job, dataset, None, signature.as_ref(), terms.as_ref())
+                .await;
         let job = approved.map_err(fail)?;
         Ok(Response::new(message::whole_job(&job)))
     }

@@ -69,7 +69,12 @@ fn spec(recipe: &DemoRecipe, datasets: &[Dataset]) -> Result<DpSgd, DemoError> {
             let dataset = find(datasets, data.name)?;
             match data.test {
                 Some(name) => tests.push(TestSet { name: name.to_owned(), dataset }),
-                None => participants.push(Party { dataset, sampling_rate, noise: (number > 0).then_some(noise) }),
+                None => participants.push(Party {
+                    dataset,
+                    sampling_rate,
+                    noise: (number > 0).then_some(noise),
+                    rounds: None,
+                }),
             }
         }
     }

@@ -10,6 +10,7 @@ use std::io::Write;
 use time::OffsetDateTime;
 use undertone_api::id::JobId;
 use undertone_api::job::MOST_DEPARTURE_REASON;
+use undertone_api::job::PartyTerms;
 use undertone_api::signed::{Manifest, SiteDecision, SiteDeparture, SiteHold};
 
 use super::CommandFailure;
@@ -61,7 +62,10 @@ fn parse_manifest(job: &JobRecord) -> Result<Manifest, StoreError> {
 fn describe_decision(job: &JobRecord) -> String {
     match &job.decision {
         None => "not yet".to_owned(),
-        Some(answer) if answer.decision.approve => format!("approved ({})", answer.by),
+        Some(answer) if answer.decision.approve && answer.decision.terms.is_empty() => {
+            format!("approved ({})", answer.by)
+        }
+        Some(answer) if answer.decision.approve => format!("approved ({}): {}", answer.by, answer.decision.terms),
         Some(answer) => format!("refused ({}): {}", answer.by, answer.decision.reason),
     }
 }
@@ -192,15 +196,37 @@ pub(super) fn show_job(folder: &Folder, job: &str, out: &mut dyn Write) -> Resul
     full::show(folder, &store, proposals.iter().filter(|proposal| proposal.job == job), out)
 }
 
+/// A decision at the terminal.
+pub(super) enum TerminalAnswer<'a> {
+    /// The job may run, with these values of open terms, as `name=value`.
+    Approve {
+        /// The values.
+        terms: &'a [String],
+    },
+    /// The job may not run, for this reason.
+    Refuse {
+        /// The reason.
+        reason: &'a str,
+    },
+}
+
 /// Writes a decision for every dataset of this site that the job was proposed for.
 pub(super) fn decide(
     folder: &Folder,
     job: &str,
-    refusal: Option<&str>,
+    answer: &TerminalAnswer<'_>,
     now: OffsetDateTime,
     out: &mut dyn Write,
 ) -> Result<(), CommandFailure> {
     Config::load(folder)?;
+    let (refusal, pairs) = match *answer {
+        TerminalAnswer::Approve { terms } => (None, terms),
+        TerminalAnswer::Refuse { reason } => (Some(reason), [].as_slice()),
+    };
+    let mut terms = PartyTerms::default();
+    for pair in pairs {
+        terms.add_pair(pair).map_err(|error| format!("--term: {error}"))?;
+    }
     if refusal.is_some_and(|reason| !(1..=1000).contains(&reason.trim().chars().count())) {
         return Err("--reason: 1 to 1,000 characters, which the proposer can read".into());
     }
@@ -208,10 +234,11 @@ pub(super) fn decide(
     let proposals = jobs::list_jobs(&store)?;
     let job = find_job(proposals.iter().map(|proposal| proposal.job), job)?;
     for part in proposals.iter().filter(|proposal| proposal.job == job) {
-        let manifest = parse_manifest(part)?;
+        let manifest = full::answer_manifest(folder, &store, parse_manifest(part)?, part.dataset, &terms)?;
         let party = manifest.participants.iter().find(|party| party.dataset == part.dataset);
         if let (Some(party), None) = (party, refusal) {
             // The steward sees the content of the agreement.
+            full::write_terms(&manifest, party, out)?;
             full::review(folder, &store, &manifest, party, out)?;
         }
         let decision = SiteDecision {
@@ -220,6 +247,7 @@ pub(super) fn decide(
             dataset: part.dataset,
             approve: refusal.is_none(),
             reason: refusal.unwrap_or_default().to_owned(),
+            terms: terms.clone(),
             at: now,
         };
         jobs::decide(&store, &decision, DecisionOrigin::Terminal)?;

@@ -311,6 +311,10 @@ pub fn examine_work(site: &Site, work: &OfferedWork, job: JobId) -> Result<WorkE
         ProposalVerdict::Allowed(examined, rules) => (examined, rules),
         ProposalVerdict::Refused(reason) => return Ok(WorkExamination::Refused(reason)),
     };
+    if examined.manifest.awaits_terms() {
+        let reason = "the manifest still leaves terms to the parties: this site runs the final one, with every answer";
+        return Ok(WorkExamination::Refused(reason.to_owned()));
+    }
     let approval = decisions::judge_approval(site, &examined, &rules, work)?;
     let is_held = hold::update_hold(site, &examined, approval != ApprovalVerdict::Pending)?;
     Ok(match approval {

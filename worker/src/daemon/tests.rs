@@ -21,6 +21,7 @@ mod rollback;
 mod shutdown;
 mod standing;
 mod submission;
+mod terms;
 
 use std::sync::Arc;
 

@@ -243,7 +243,9 @@ async fn can_go_on(tx: &Tx, row: &job::Model) -> Result<bool, Error> {
         && planned.iter().all(|planned| {
             let remaining = participants
                 .iter()
-                .filter(|part| !part.state.is_out() && planned.weight_of(part.dataset_id.into()).is_some())
+                // The last round has the fewest contributors.
+                .filter(|part| !part.state.is_out())
+                .filter(|part| planned.series.last_round(part.dataset_id.into()) == planned.series.rounds)
                 .count();
             remaining >= planned.series.quorum as usize
         }))

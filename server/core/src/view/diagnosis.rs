@@ -120,7 +120,7 @@ async fn open_rounds(ctx: &Ctx, row: &job::Model) -> Result<Vec<OpenRound>, Erro
             .await?;
         open.push(OpenRound {
             quorum: planned.series.quorum,
-            awaited: planned.series.weights.iter().map(|(dataset, _)| *dataset).collect(),
+            awaited: planned.series.contributors(round.round as u32).collect(),
             came: came.into_iter().map(|sent| sent.dataset_id.into()).collect(),
             row: round,
         });

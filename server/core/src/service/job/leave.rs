@@ -91,7 +91,7 @@ pub async fn leave_by_site(ctx: &Ctx, worker: WorkerId, signed: &Signed) -> Resu
             if part.worker_id != worker.0 {
                 return Err(Error::not_found("job"));
             }
-            if statement.manifest != row.digest {
+            if !row.is_named_by(&statement.manifest)? {
                 return Err(bad("the departure is about another manifest".to_owned()));
             }
             if find_departure(tx, &part).await?.is_some() {

@@ -176,6 +176,7 @@ async fn rows(
         initial_model,
         limits: Some(JobLimits::from_spec(spec, &participants, ctx.now())),
         participants,
+        proposal: None,
         issued_at: ctx.now(),
     };
     let signed = ctx.signer.sign(&manifest).await.map_err(|error| Error::internal("signing a manifest", error))?;

@@ -115,12 +115,26 @@ pub(super) async fn settle(ctx: &Ctx, tx: &Tx, row: job::Model) -> Result<job::M
     let cost = |id| datasets.iter().find(|dataset| dataset.id == id).and_then(|dataset| spec.cost(dataset));
     let manifest = proposal.settle_terms(signed, spec.clone(), cost);
     let signed = ctx.signer.sign(&manifest).await.map_err(|error| Error::internal("signing a manifest", error))?;
+    store_final(tx, row, signed, spec, &datasets).await
+}
+
+/// Stores a final manifest that this server signed, with its spec, its series and the charges.
+///
+/// # Errors
+/// When the database fails, or a stored value cannot be read.
+pub(super) async fn store_final(
+    tx: &Tx,
+    row: job::Model,
+    signed: Signed,
+    spec: Spec,
+    datasets: &[Dataset],
+) -> Result<job::Model, Error> {
     for part in load_participants(tx, JobId(row.id)).await? {
-        charge_by(&spec, &datasets, part)?.into_active_model().reset_all().update(tx).await?;
+        charge_by(&spec, datasets, part)?.into_active_model().reset_all().update(tx).await?;
     }
     let row = job::Model {
         spec: JsonColumn::new(spec.clone())?,
-        series: JsonColumn::new(PlannedSeries::from_spec(&spec, &datasets))?,
+        series: JsonColumn::new(PlannedSeries::from_spec(&spec, datasets))?,
         digest: signed.digest(),
         manifest: signed.payload,
         signature: signed.signature,

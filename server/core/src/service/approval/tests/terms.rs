@@ -96,8 +96,8 @@ on_both! {
             let mean = world.average(1, &leases[1], round).await;
             assert_eq!(mean, Some(vec![if round <= 2 { 2.0 } else { 1.0 }]), "it follows the later rounds");
         }
-        let late = world.submit_with(1, &leases[1], 3, &[1.0], vec![]).await.unwrap_err();
-        assert!(late.code() == Code::ValidationFailed && late.to_string().contains("rounds 1 to 2"), "{late}");
+        let late = world.submit_with(1, &leases[1], 3, &[1.0], vec![]).await.unwrap_err().into_problem();
+        assert!(late.violations[0].message.contains("rounds 1 to 2"), "{late:?}");
     }
 
     async fn answer_outside_range_or_below_quorum_is_refused(app: &TestApp) {

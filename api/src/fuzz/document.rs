@@ -14,7 +14,7 @@ use crate::model::source::ModelSource;
 use crate::signed::{
     AuditStatement, Certificate, CertificateFile, CertificatePins, Countersignature, Document, JobLimits, KeyChange,
     KeyRotation, LogHead, Manifest, ManifestParticipant, ModelOrigin, PinnedCertificate, PresenceProof, Receipt,
-    ReleaseTick, Signed, SiteDecision, SiteHold, SiteKeys, key_id,
+    ReleaseTick, Signed, SiteDecision, SiteDeparture, SiteHold, SiteKeys, key_id,
 };
 
 fn key(seed: u8) -> SigningKey {
@@ -160,6 +160,8 @@ fn no_change_of_a_receipt_or_a_decision_is_believed() {
     let reason = "not now".to_owned();
     let hold = SiteHold { manifest: manifest.clone(), job, dataset, hold: true, reason: reason.clone(), at: AT };
     try_document("api.hold", 600, &[hold]);
+    let departure = SiteDeparture { manifest: manifest.clone(), job, dataset, reason: reason.clone(), at: AT };
+    try_document("api.departure", 600, &[departure]);
     try_document(
         "api.decision",
         600,

@@ -205,13 +205,13 @@ impl Spec {
     /// Returns the violations of a party's answer, with field paths that start at `terms`.
     pub fn check_terms(&self, dataset: DatasetId, terms: &PartyTerms) -> Vec<Violation> {
         let open = self.open_terms(dataset);
-        let check = |(term, value): (TermName, f64)| match open.iter().find(|range| range.term == term) {
-            Some(range) => range.check(value),
-            None => {
-                let name = term.name();
-                let message = format!("the proposal does not leave {name} to this dataset's owner: leave it out");
-                Some(Violation::new(format!("terms.{name}"), message))
+        let check = |(term, value): (TermName, f64)| {
+            if let Some(range) = open.iter().find(|range| range.term == term) {
+                return range.check(value);
             }
+            let name = term.name();
+            let message = format!("the proposal does not leave {name} to this dataset's owner: leave it out");
+            Some(Violation::new(format!("terms.{name}"), message))
         };
         terms.iter().filter_map(check).collect()
     }

@@ -30,6 +30,9 @@ impl Spec {
 
 /// Implements [`crate::job::JobKind::open_terms`].
 pub(super) fn open_terms(spec: &Spec, dataset: DatasetId) -> Vec<TermRange> {
+    if spec.open_terms.is_empty() {
+        return Vec::new();
+    }
     let Some(party) = spec.party(dataset).filter(|party| party.noise.is_some()) else { return Vec::new() };
     let find = |term: TermName, of: Option<DatasetId>| {
         spec.open_terms.iter().find(|open| open.term == term && open.dataset == of)

@@ -249,7 +249,7 @@ async fn apply(
     }
     part.into_active_model().reset_all().update(tx).await?;
     match (refusal, now) {
-        (None, JobState::Proposed) => state::admit(ctx, tx, hand, row).await,
+        (None, JobState::Proposed) => Box::pin(state::admit(ctx, tx, hand, row)).await,
         (Some(reason), JobState::Proposed) => {
             state::step(ctx, tx, hand, row, JobStep::Refuse, Some(format!("{owner}, {by}: {reason}"))).await
         }

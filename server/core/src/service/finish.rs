@@ -184,7 +184,7 @@ pub async fn withdraw(
 ) -> Result<(), Error> {
     let had_lease = lease::end(ctx, tx, row.id, part.dataset_id).await?;
     let state = if had_lease { PartState::Withdrawn } else { PartState::Failed };
-    drop_part(ctx, tx, by, row, part, state, reason).await
+    Box::pin(drop_part(ctx, tx, by, row, part, state, reason)).await
 }
 
 /// Ends the part of a party that leaves a job, which continues or fails. Its lease stays: with it the worker accounts
@@ -203,7 +203,7 @@ pub(super) async fn leave(
 ) -> Result<(), Error> {
     let had_lease = lease::exists(tx, row.id, part.dataset_id).await?;
     let state = if had_lease { PartState::Leaving } else { PartState::Failed };
-    drop_part(ctx, tx, by, row, part, state, reason).await
+    Box::pin(drop_part(ctx, tx, by, row, part, state, reason)).await
 }
 
 /// Sets a part's last state, `Failed` for a part that never had a lease, and lets the job continue or fail without it.

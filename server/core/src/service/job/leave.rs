@@ -136,7 +136,8 @@ async fn depart(
         return Err(Error::wrong_state("the dataset has left the job already"));
     }
     // A site may have reported its end before its statement.
-    if !part.state.is_open() && !(author.origin == DepartureOrigin::Site && part.state == PartState::Failed) {
+    let is_late_statement = author.origin == DepartureOrigin::Site && part.state == PartState::Failed;
+    if !part.state.is_open() && !is_late_statement {
         return Err(Error::wrong_state("the dataset's part has ended: there is nothing to leave"));
     }
     let departure = departure::Model {
@@ -161,7 +162,7 @@ async fn depart(
     audit_log::record(ctx, tx, entry).await?;
     let (id, dataset) = (JobId(row.id), part.dataset_id.into());
     if part.state.is_open() {
-        finish::leave(ctx, tx, author.by, row, part, &format!("left the job: {reason}")).await?;
+        Box::pin(finish::leave(ctx, tx, author.by, row, part, &format!("left the job: {reason}"))).await?;
     }
     // Otherwise its own holds would block the other participants.
     let row = load_job(tx, id).await?;

@@ -114,7 +114,7 @@ pub(super) async fn submit(
             }
             limit::apply(ctx, tx, &row).await?;
             notification::job::proposed(ctx, tx, &row).await?;
-            state::admit(ctx, tx, actor.into(), row).await
+            Box::pin(state::admit(ctx, tx, actor.into(), row)).await
         })
         .await?;
     tracing::info!(job.id = %row.id, job.kind = row.kind, "a job was proposed");

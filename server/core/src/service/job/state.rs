@@ -157,7 +157,8 @@ pub async fn admit(ctx: &Ctx, tx: &Tx, by: AuditAuthor, row: job::Model) -> Resu
     if !restoration::waiting(tx, participants.iter().map(|part| part.worker_id)).await?.is_empty() {
         return Ok(row);
     }
-    let row = terms::settle(ctx, tx, row).await?;
+    // A large future, so it is on the heap.
+    let row = Box::pin(terms::settle(ctx, tx, row)).await?;
     let participants = load_participants(tx, id).await?;
     let refusals = ledger::reserve(ctx, tx, row.id, &asks(&participants)).await?;
     if refusals.is_empty() {

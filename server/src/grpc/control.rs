@@ -291,7 +291,7 @@ impl control_server::Control for ControlService {
     async fn retry_job(&self, request: Request<v1::RetryJobRequest>) -> Result<Response<v1::Job>, Status> {
         let actor = self.caller(&request).await?;
         once::job(&self.ctx, &actor, "RetryJob", &request, async |message| {
-            job::retry(&self.ctx, &actor, id(&message.job, "job")?).await.map_err(fail)
+            Box::pin(job::retry(&self.ctx, &actor, id(&message.job, "job")?)).await.map_err(fail)
         })
         .await
     }

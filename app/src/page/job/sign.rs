@@ -55,7 +55,8 @@ pub(crate) fn render_approval_form(
     }
     let ApprovalRequest { job, dataset, manifest, terms } = *request;
     let statement = ApprovalStatement::approve(manifest, job, dataset).with_terms(terms.clone());
-    let options: String = terms.iter().map(|(term, value)| format!(" --term {}={value}", term.name())).collect();
+    let options: Vec<String> = terms.iter().map(|(term, value)| format!(" --term {}={value}", term.name())).collect();
+    let options = options.concat();
     let payload = serde_json::to_string(&statement).unwrap_or_default();
     let credentials: Vec<&str> = site
         .keys

@@ -83,6 +83,7 @@ fn spec(recipe: &DemoRecipe, datasets: &[Dataset]) -> Result<DpSgd, DemoError> {
         model: AcousticModel::lstm(scale.hidden, None),
         initial_model: None,
         participants,
+        open_terms: Vec::new(),
         tests,
         warm_start: WarmStart { epochs: scale.epochs, batch: scale.batch, learning_rate: 0.005, seed: 1 },
         open: Some(rounds(EXACT)),

@@ -193,7 +193,9 @@ mod tests {
 
     fn terms(pairs: &[&str]) -> PartyTerms {
         let mut terms = PartyTerms::default();
-        pairs.iter().for_each(|pair| terms.add_pair(pair).unwrap());
+        for pair in pairs {
+            terms.add_pair(pair).unwrap();
+        }
         terms
     }
 

@@ -84,8 +84,8 @@ fn file_key(seed: u8) -> (SigningKey, ApprovalKey) {
 }
 
 /// Returns the approval of an answer that keeps the proposal's values.
-fn agreed(key: &ApprovalKey) -> Result<(KeyFingerprint, PartyTerms), ApprovalError> {
-    Ok((key.fingerprint(), PartyTerms::default()))
+fn agreed(key: &ApprovalKey) -> (KeyFingerprint, PartyTerms) {
+    (key.fingerprint(), PartyTerms::default())
 }
 
 fn judge(approval: &SignedApproval, key: &ApprovalKey) -> Result<(), ApprovalError> {
@@ -96,7 +96,7 @@ fn judge(approval: &SignedApproval, key: &ApprovalKey) -> Result<(), ApprovalErr
 fn key_file_approves_only_the_signed_statement() {
     let (key, public) = file_key(1);
     let approval = SignedApproval::sign(&statement(), &key).expect("it has a JSON form");
-    assert_eq!(approval.approves(MANIFEST, JOB, DATASET, &[file_key(2).1, public.clone()]), agreed(&public));
+    assert_eq!(approval.approves(MANIFEST, JOB, DATASET, &[file_key(2).1, public.clone()]), Ok(agreed(&public)));
     assert_eq!(judge(&approval, &file_key(2).1), Err(ApprovalError::UnknownKey));
     assert_eq!(approval.approves("bb", JOB, DATASET, std::slice::from_ref(&public)), Err(ApprovalError::OtherManifest));
     let job = JobId(Uuid::from_u128(9));
@@ -138,7 +138,7 @@ fn passkey_approves_the_signed_statement() {
     let public = passkey.public();
     assert_eq!(public.check(), Ok(()));
     let approval = passkey.sign(&statement());
-    assert_eq!(approval.approves(MANIFEST, JOB, DATASET, std::slice::from_ref(&public)), agreed(&public));
+    assert_eq!(approval.approves(MANIFEST, JOB, DATASET, std::slice::from_ref(&public)), Ok(agreed(&public)));
     let text = serde_json::to_string(&approval).expect("it has a JSON form");
     let read: SignedApproval = serde_json::from_str(&text).expect("it was just written");
     assert_eq!(judge(&read, &public), Ok(()));

@@ -126,7 +126,7 @@ on_both! {
         let job = approve(&app.ctx, &world.sites[2].steward, proposed.summary.id, world.sites[2].dataset).await.unwrap();
         assert_eq!(job.summary.state, JobState::Queued);
         let AnySpec::DpSgd(spec) = &job.spec else { panic!("it is of another kind") };
-        assert_eq!(spec.participants[1].noise.unwrap().noise_multiplier.get(), 3.0);
+        assert_eq!(spec.participants[1].noise.unwrap().noise_multiplier.get().to_bits(), 3.0_f64.to_bits());
 
         // A site that answered late, and otherwise than its steward, does not run the job.
         let site = &world.sites[2];

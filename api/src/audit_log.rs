@@ -202,6 +202,7 @@ whats! {
     JobAdmitted "job_admitted" "reserved a job's budgets and queued it";
     JobPaused "job_paused" "paused a job";
     JobHeld "job_held" "held a job for a dataset";
+    JobLeft "job_left" "left a job for a dataset";
     JobResumed "job_resumed" "let a job go on";
     JobCancelled "job_cancelled" "cancelled a job";
     JobRetried "job_retried" "proposed a job once more";

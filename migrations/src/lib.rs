@@ -50,6 +50,8 @@ fn later_steps() -> Vec<Box<dyn MigrationTrait>> {
     vec![
         Box::new(m20261127_000100_add_artifact_deletion::Migration),
         Box::new(m20261127_000100_add_entry_certificate::Migration),
+        Box::new(table::departure::define()),
+        Box::new(table::party_terms::define()),
     ]
 }
 

@@ -151,6 +151,7 @@ fn table() -> OpenApiRouter<Ctx> {
         .routes(routes!(job_life::resume))
         .routes(routes!(job_life::hold))
         .routes(routes!(job_life::release))
+        .routes(routes!(job_life::leave))
         .routes(routes!(job_life::retry))
         .routes(routes!(job_life::review))
         .routes(routes!(draft::list, draft::create))

@@ -211,7 +211,7 @@ impl TestClient {
     /// [`CallError`].
     pub async fn approve(&self, job: JobId, dataset: DatasetId) -> Called<Job> {
         let signature = self.signed_approval(job, dataset).await?;
-        self.post(&format!("/jobs/{job}/datasets/{dataset}/approve"), &ApproveRequest { signature }).await
+        self.post(&format!("/jobs/{job}/datasets/{dataset}/approve"), &ApproveRequest { signature, terms: None }).await
     }
 
     /// Signs the approval of a job for one dataset, with the manifest shown by the server; `None` for a member without

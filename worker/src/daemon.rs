@@ -5,6 +5,7 @@
 //! record its progress. The daemon makes no decision about releases; `site` does.
 
 mod decisions;
+mod departure;
 mod error;
 mod exchange;
 mod hold;
@@ -282,6 +283,7 @@ impl Daemon {
             let site = Arc::clone(&site);
             async move {
                 decisions::send_decisions(&site).await;
+                departure::send_departures(&site).await;
                 hold::send_holds(&site).await;
             }
         }));

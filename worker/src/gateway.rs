@@ -374,7 +374,7 @@ impl Gateway {
     /// # Errors
     /// [`GatewayError`].
     pub async fn decide(&self, decision: &Signed) -> Result<(), GatewayError> {
-        let make = || v1::DecideRequest { decision: Some(decision.clone().into()), hold: None };
+        let make = || v1::DecideRequest { decision: Some(decision.clone().into()), hold: None, departure: None };
         self.call(CALL, make, |mut client, request| async move { client.decide(request).await }).await.map(|_| ())
     }
 
@@ -383,7 +383,16 @@ impl Gateway {
     /// # Errors
     /// [`GatewayError`].
     pub async fn hold(&self, hold: &Signed) -> Result<(), GatewayError> {
-        let make = || v1::DecideRequest { decision: None, hold: Some(hold.clone().into()) };
+        let make = || v1::DecideRequest { decision: None, hold: Some(hold.clone().into()), departure: None };
+        self.call(CALL, make, |mut client, request| async move { client.decide(request).await }).await.map(|_| ())
+    }
+
+    /// Sends the site's signed departure from a job.
+    ///
+    /// # Errors
+    /// [`GatewayError`].
+    pub async fn leave(&self, departure: &Signed) -> Result<(), GatewayError> {
+        let make = || v1::DecideRequest { decision: None, hold: None, departure: Some(departure.clone().into()) };
         self.call(CALL, make, |mut client, request| async move { client.decide(request).await }).await.map(|_| ())
     }
 

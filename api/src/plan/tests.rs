@@ -82,7 +82,7 @@ fn balance(site: &TestSite) -> Balance {
 fn build_plan(sites: &[TestSite], rounds: u32) -> (Spec, Vec<Dataset>, AccountBalances) {
     let mut datasets = vec![dataset(0, 0)];
     let mut balances = AccountBalances::default();
-    let mut participants = vec![Party { dataset: id(0), sampling_rate: SamplingRate::ONE, noise: None }];
+    let mut participants = vec![Party { dataset: id(0), sampling_rate: SamplingRate::ONE, noise: None, rounds: None }];
     let mut lineage = 0;
     for (index, site) in sites.iter().enumerate() {
         if index == 0 || !site.version {
@@ -100,6 +100,7 @@ fn build_plan(sites: &[TestSite], rounds: u32) -> (Spec, Vec<Dataset>, AccountBa
             dataset: member_dataset.id,
             sampling_rate: SamplingRate::new(site.rate).unwrap(),
             noise: Some(Noise::flat(NoiseMultiplier::new(site.noise).unwrap(), 1.0)),
+            rounds: None,
         });
         datasets.push(member_dataset);
     }
@@ -108,6 +109,7 @@ fn build_plan(sites: &[TestSite], rounds: u32) -> (Spec, Vec<Dataset>, AccountBa
         model: AcousticModel::lstm(20, None),
         initial_model: None,
         participants,
+        open_terms: Vec::new(),
         tests: vec![TestSet { name: "test".to_owned(), dataset: id(0) }],
         warm_start: WarmStart { epochs: 1, batch: 4, learning_rate: 0.001, seed: 1 },
         open: None,

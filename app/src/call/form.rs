@@ -4,6 +4,7 @@ mod life;
 mod passkey;
 
 use undertone_api::budget::NewBudget;
+use undertone_api::job::PartyTerms;
 use undertone_api::problem::{Problem, Violation};
 use undertone_api::question::ImportResult;
 use undertone_api::signed::{ApprovalKey, SignedApproval};
@@ -68,6 +69,18 @@ pub(in crate::call) fn signed_approval(text: &str) -> Answer<Option<SignedApprov
     let wrong = |_| {
         let message = "paste the whole line that `undertone-worker steward-key sign` has printed";
         Problem::validation(vec![Violation::new("signature", message)])
+    };
+    serde_json::from_str(text.trim()).map(Some).map_err(wrong)
+}
+
+/// Parses the answer to open terms in a form: JSON that the page wrote, or nothing.
+pub(in crate::call) fn party_terms(text: &str) -> Answer<Option<PartyTerms>> {
+    if text.trim().is_empty() {
+        return Ok(None);
+    }
+    let wrong = |_| {
+        let message = "the answer to the open terms cannot be read: set them again on the review page";
+        Problem::validation(vec![Violation::new("terms", message)])
     };
     serde_json::from_str(text.trim()).map(Some).map_err(wrong)
 }

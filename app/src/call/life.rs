@@ -11,7 +11,7 @@ use crate::reply;
 #[cfg(feature = "ssr")]
 use crate::request::DashboardRequest;
 #[cfg(feature = "ssr")]
-use undertone_api::job::PauseRequest;
+use undertone_api::job::{LeaveRequest, PauseRequest};
 #[cfg(feature = "ssr")]
 use undertone_api::retirement::StatedReason;
 #[cfg(feature = "ssr")]
@@ -82,6 +82,21 @@ pub async fn release(consortium: ConsortiumId, job: JobId, dataset: DatasetId) -
     let answer = async { service::job::release_dataset(request.ctx(), request.actor()?, job, dataset).await }.await;
     let notice = answer.as_ref().ok().map(form::goes_on);
     reply::land(answer, |_| crate::path::job(consortium, job), notice)
+}
+
+/// Leaves a job for a dataset.
+///
+/// # Errors
+/// The operation's problem.
+#[server(prefix = "/ui", endpoint = "leave")]
+pub async fn leave(consortium: ConsortiumId, job: JobId, dataset: DatasetId, reason: String) -> Result<(), Fault> {
+    let request = DashboardRequest::from_context()?;
+    let answer =
+        async { service::job::leave(request.ctx(), request.actor()?, job, dataset, &LeaveRequest { reason }).await }
+            .await;
+    let notice =
+        "You left the job. The rest of the reservation returns when your worker has accounted for its releases.";
+    reply::land(answer, |_| crate::path::job(consortium, job), Some(notice.to_owned()))
 }
 
 /// Proposes a job again.

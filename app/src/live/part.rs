@@ -263,6 +263,8 @@ fn worker(state: ParticipantState, over: bool) -> AnyView {
         ParticipantState::Silent => ("state bad", "◍ worker not responding"),
         ParticipantState::Done => ("state done", "✓ worker done"),
         ParticipantState::Failed => ("state bad", "✕ worker failed"),
+        ParticipantState::Leaving => ("state waiting", "◌ left the job; its worker settles"),
+        ParticipantState::Left => ("state over", "– left the job; its unused reservation is returned"),
     };
     view! { <span class=class>{text}</span> }.into_any()
 }

@@ -13,7 +13,7 @@ mod watch;
 use futures::StreamExt as _;
 use tonic::{Request, Response, Status};
 use undertone_api::budget::NewBudget;
-use undertone_api::job::{NewDraft, NewJob, PauseRequest, RefuseRequest};
+use undertone_api::job::{LeaveRequest, NewDraft, NewJob, PartyTerms, PauseRequest, RefuseRequest};
 use undertone_api::ledger::EntryFilter;
 use undertone_api::page::Page;
 use undertone_api::plan::NewPlan;
@@ -234,12 +234,15 @@ impl control_server::Control for ControlService {
 
     async fn approve_job(&self, request: Request<v1::ApproveJobRequest>) -> Result<Response<v1::Job>, Status> {
         let actor = self.caller(&request).await?;
-        let v1::ApproveJobRequest { job, dataset, approval: signature } = request.into_inner();
-        texts([&*signature])?;
+        let v1::ApproveJobRequest { job, dataset, approval: signature, terms } = request.into_inner();
+        texts([&*signature, &*terms])?;
         let job = id(&job, "job")?;
         let dataset = id(&dataset, "dataset")?;
         let signature = (!signature.is_empty()).then(|| json(&signature, "approval")).transpose()?;
-        let approved = approval::approve_signed(&self.ctx, &actor, job, dataset, None, signature.as_ref()).await;
+        let terms: Option<PartyTerms> = (!terms.is_empty()).then(|| json(&terms, "terms")).transpose()?;
+        let approved =
+            approval::approve_with_terms(&self.ctx, &actor, job, dataset, None, signature.as_ref(), terms.as_ref())
+                .await;
         let job = approved.map_err(fail)?;
         Ok(Response::new(message::whole_job(&job)))
     }
@@ -278,6 +281,16 @@ impl control_server::Control for ControlService {
         Ok(Response::new(message::whole_job(&released.map_err(fail)?)))
     }
 
+    async fn leave_job(&self, request: Request<v1::LeaveJobRequest>) -> Result<Response<v1::Job>, Status> {
+        let actor = self.caller(&request).await?;
+        let v1::LeaveJobRequest { job, dataset, reason } = request.into_inner();
+        texts([&*reason])?;
+        let job = id(&job, "job")?;
+        let dataset = id(&dataset, "dataset")?;
+        let job = job::leave(&self.ctx, &actor, job, dataset, &LeaveRequest { reason }).await.map_err(fail)?;
+        Ok(Response::new(message::whole_job(&job)))
+    }
+
     async fn cancel_job(&self, request: Request<v1::CancelJobRequest>) -> Result<Response<v1::Job>, Status> {
         let actor = self.caller(&request).await?;
         let job = job::cancel(&self.ctx, &actor, id(&request.get_ref().job, "job")?).await.map_err(fail)?;
@@ -287,7 +300,7 @@ impl control_server::Control for ControlService {
     async fn retry_job(&self, request: Request<v1::RetryJobRequest>) -> Result<Response<v1::Job>, Status> {
         let actor = self.caller(&request).await?;
         once::job(&self.ctx, &actor, "RetryJob", &request, async |message| {
-            job::retry(&self.ctx, &actor, id(&message.job, "job")?).await.map_err(fail)
+            Box::pin(job::retry(&self.ctx, &actor, id(&message.job, "job")?)).await.map_err(fail)
         })
         .await
     }

@@ -78,6 +78,7 @@ pub(super) const FUNCTIONS: &[MatrixRow] = table! {
     "POST /ui/refuse": DecideJob @ Organization;
     "POST /ui/hold": HoldJob @ Organization;
     "POST /ui/release": HoldJob @ Organization;
+    "POST /ui/leave": LeaveJob @ Organization;
     "POST /ui/pause": PauseJob @ Consortium, only "a researcher pauses jobs of their own";
     "POST /ui/resume": PauseJob @ Consortium, only "a researcher pauses jobs of their own";
     "POST /ui/cancel": CancelJob @ Consortium, only "a researcher ends jobs of their own";

@@ -28,6 +28,7 @@ pub(super) const GRPC: &[MatrixRow] = table! {
     "Control/RefuseJob": DecideJob @ Organization;
     "Control/PauseJob": PauseJob @ Consortium, only "a researcher steers jobs of their own";
     "Control/ResumeJob": PauseJob @ Consortium, only "a researcher steers jobs of their own";
+    "Control/LeaveJob": LeaveJob @ Organization;
     "Control/CancelJob": CancelJob @ Consortium, only "a researcher ends jobs of their own";
     "Control/RetryJob": ProposeJob @ Consortium;
     "Control/CloneJob": WriteDraft @ Consortium;

@@ -157,6 +157,7 @@ pub(super) const REST: &[MatrixRow] = table! {
     "POST /jobs/{id}/datasets/{dataset}/refuse": DecideJob @ Organization;
     "POST /jobs/{id}/datasets/{dataset}/hold": HoldJob @ Organization;
     "POST /jobs/{id}/datasets/{dataset}/release": HoldJob @ Organization;
+    "POST /jobs/{id}/datasets/{dataset}/leave": LeaveJob @ Organization;
 
     // Results of jobs.
     "GET /jobs/{id}/artifacts": ReadJob @ Consortium;

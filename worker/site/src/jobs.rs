@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use undertone_api::id::{DatasetId, JobId};
+use undertone_api::job::PartyTerms;
 use undertone_api::signed::{Signed, SiteDecision};
 
 use super::store::{Store, StoreError};
@@ -30,7 +31,7 @@ impl DecisionOrigin {
 }
 
 /// A decision on one manifest.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct StoredDecision {
     /// Its number at this site.
     pub id: i64,
@@ -127,6 +128,44 @@ pub fn remember(
     Ok((!first.is_empty()).then_some(first))
 }
 
+/// Records the final manifest of a job whose proposal left terms to the parties. Returns the digest of the recorded one
+/// if it is another: a job has one final manifest.
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub fn remember_settled(
+    store: &Store,
+    job: JobId,
+    signed: &Signed,
+    at: OffsetDateTime,
+) -> Result<Option<String>, StoreError> {
+    let digest = signed.digest();
+    let first: String = store.write(|tx| {
+        tx.execute(
+            "INSERT INTO settled_manifest (job, digest, payload, signature, seen_at) VALUES (?1, ?2, ?3, ?4, ?5)
+             ON CONFLICT (job) DO NOTHING",
+            params![job.to_string(), digest, signed.payload, signed.signature, format_time(at)],
+        )
+        .and_then(|_| {
+            tx.query_row("SELECT digest FROM settled_manifest WHERE job = ?1", [job.to_string()], |row| row.get(0))
+        })
+        .map_err(StoreError::sqlite("note a final manifest"))
+    })?;
+    Ok((first != digest).then_some(first))
+}
+
+/// Returns the digest of a job's final manifest; `None` if this site has seen none, or the job left no terms open.
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub fn settled_manifest(store: &Store, job: JobId) -> Result<Option<String>, StoreError> {
+    store.read(|db| {
+        db.query_row("SELECT digest FROM settled_manifest WHERE job = ?1", [job.to_string()], |row| row.get(0))
+            .optional()
+            .map_err(StoreError::sqlite("look for a final manifest"))
+    })
+}
+
 /// Returns the digest of the manifest under which `job` was first seen here; `None` if it never was.
 ///
 /// # Errors
@@ -195,8 +234,15 @@ fn insert_unless_decided(tx: &Connection, decision: &SiteDecision) -> rusqlite::
 }
 
 fn insert(tx: &Connection, decision: &SiteDecision, by: DecisionOrigin) -> rusqlite::Result<()> {
+    let terms = if decision.terms.is_empty() {
+        String::new()
+    } else {
+        serde_json::to_string(&decision.terms)
+            .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?
+    };
     tx.execute(
-        "INSERT INTO decision (job, dataset, manifest, approve, by, reason, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        "INSERT INTO decision (job, dataset, manifest, approve, by, reason, at, terms)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
         params![
             decision.job.to_string(),
             decision.dataset.to_string(),
@@ -204,27 +250,32 @@ fn insert(tx: &Connection, decision: &SiteDecision, by: DecisionOrigin) -> rusql
             decision.approve,
             by.word(),
             decision.reason,
-            format_time(decision.at)
+            format_time(decision.at),
+            terms
         ],
     )
     .map(|_| ())
 }
 
-const DECISION: &str = "SELECT id, job, dataset, manifest, approve, by, reason, at FROM decision";
+const DECISION: &str = "SELECT id, job, dataset, manifest, approve, by, reason, at, terms FROM decision";
 
-fn decision_row(row: &Row<'_>) -> rusqlite::Result<(i64, [String; 6], bool)> {
-    Ok((row.get(0)?, [row.get(1)?, row.get(2)?, row.get(3)?, row.get(5)?, row.get(6)?, row.get(7)?], row.get(4)?))
+fn decision_row(row: &Row<'_>) -> rusqlite::Result<(i64, [String; 7], bool)> {
+    let text = [row.get(1)?, row.get(2)?, row.get(3)?, row.get(5)?, row.get(6)?, row.get(7)?, row.get(8)?];
+    Ok((row.get(0)?, text, row.get(4)?))
 }
 
 fn parse_decision(
-    (id, [job, dataset, manifest, by, reason, at], approve): (i64, [String; 6], bool),
+    (id, [job, dataset, manifest, by, reason, at, terms], approve): (i64, [String; 7], bool),
 ) -> Result<StoredDecision, StoreError> {
+    let terms =
+        if terms.is_empty() { PartyTerms::default() } else { serde_json::from_str(&terms).map_err(StoreError::row)? };
     let decision = SiteDecision {
         manifest,
         job: job.parse().map_err(StoreError::row)?,
         dataset: dataset.parse().map_err(StoreError::row)?,
         approve,
         reason,
+        terms,
         at: OffsetDateTime::parse(&at, &Rfc3339).map_err(StoreError::row)?,
     };
     Ok(StoredDecision { id, decision, by })
@@ -427,6 +478,31 @@ pub fn open_runs(store: &Store) -> Result<Vec<(JobId, DatasetId, String)>, Store
             Ok((job.parse().map_err(StoreError::row)?, dataset.parse().map_err(StoreError::row)?, lease))
         })
         .collect()
+}
+
+/// Returns the runs that stopped here and whose end the server has not acknowledged: job, dataset, run.
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub fn unacknowledged_stops(store: &Store) -> Result<Vec<(JobId, DatasetId, RunRow)>, StoreError> {
+    let rows: Vec<[String; 4]> = store.read(|db| {
+        let mut statement = db
+            .prepare("SELECT job, dataset, lease, ended FROM run WHERE ended IS NOT NULL AND NOT told")
+            .map_err(StoreError::sqlite("read runs"))?;
+        let rows = statement
+            .query_map([], |row| Ok([row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?]))
+            .map_err(StoreError::sqlite("read runs"))?;
+        rows.collect::<Result<_, _>>().map_err(StoreError::sqlite("read runs"))
+    })?;
+    let mut stops = Vec::new();
+    for [job, dataset, lease, ended] in rows {
+        let outcome: RunOutcome = serde_json::from_str(&ended).map_err(StoreError::row)?;
+        if matches!(outcome, RunOutcome::Stopped { .. }) {
+            let run = RunRow { lease, ended: Some(outcome), is_acknowledged: false };
+            stops.push((job.parse().map_err(StoreError::row)?, dataset.parse().map_err(StoreError::row)?, run));
+        }
+    }
+    Ok(stops)
 }
 
 #[cfg(test)]

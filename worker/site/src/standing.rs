@@ -274,11 +274,13 @@ fn count_releases(book: &AccountBook, job: JobId, reserved: &JobReservation) -> 
     }
 }
 
-/// Returns the manifest of a part; it was verified before it was stored.
+/// Returns the manifest of a part, the final one if there is one; it was verified before it was stored.
 fn manifest(store: &Store, part: &ApprovedPart) -> Result<Manifest, StoreError> {
     let payload: String = store.read(|db| {
         db.query_row(
-            "SELECT payload FROM manifest WHERE job = ?1 AND dataset = ?2",
+            "SELECT COALESCE(settled.payload, manifest.payload) FROM manifest
+             LEFT JOIN settled_manifest AS settled ON settled.job = manifest.job
+             WHERE manifest.job = ?1 AND manifest.dataset = ?2",
             params![part.job.to_string(), part.dataset.to_string()],
             |row| row.get(0),
         )

@@ -13,11 +13,12 @@ use undertone_api::problem::Code;
 use undertone_api::signed::Signed;
 
 use super::decisions::{ApprovalVerdict, ProposalVerdict};
+use super::departure::departure_reason;
 use super::exchange::{RunResults, SiteExchange};
 use super::lease::{Lease, LeaseEnd};
 use super::log::{PartLog, classify_fault};
 use super::release_clock::ReleaseClock;
-use super::{HeldParts, Site, decisions, hold, witness};
+use super::{HeldParts, Site, decisions, departure, hold, witness};
 use crate::fault;
 use crate::gateway::{GatewayError, OfferedWork, retry_call};
 use crate::run::{self, RunError};
@@ -91,6 +92,8 @@ pub(super) async fn run_part(site: &Arc<Site>, work: OfferedWork, lease: &Arc<Le
         let outcome = leased.run(slots, &start).await;
         log.record_end(&outcome);
         log.flush().await;
+        // The server then knows the reason for the end before the end itself.
+        departure::send_departures(site).await;
         match outcome {
             Ok(Some(outcome)) => {
                 if !end_part(site, job, dataset, &lease.token(), &outcome).await {
@@ -300,10 +303,18 @@ pub fn examine_work(site: &Site, work: &OfferedWork, job: JobId) -> Result<WorkE
         }
         return Ok(WorkExamination::Ended(outcome));
     }
+    if let Some(reason) = departure_reason(site, job, work.dataset)? {
+        jobs::record_start(&site.store, job, work.dataset, &work.lease)?;
+        return Ok(WorkExamination::Ended(RunOutcome::Stopped { reason }));
+    }
     let (examined, rules) = match decisions::judge(site, &work.manifest, work.dataset)? {
         ProposalVerdict::Allowed(examined, rules) => (examined, rules),
         ProposalVerdict::Refused(reason) => return Ok(WorkExamination::Refused(reason)),
     };
+    if examined.manifest.awaits_terms() {
+        let reason = "the manifest still leaves terms to the parties: this site runs the final one, with every answer";
+        return Ok(WorkExamination::Refused(reason.to_owned()));
+    }
     let approval = decisions::judge_approval(site, &examined, &rules, work)?;
     let is_held = hold::update_hold(site, &examined, approval != ApprovalVerdict::Pending)?;
     Ok(match approval {
@@ -475,8 +486,11 @@ async fn try_send_end(
     answer.unwrap_or_else(|| Err(GatewayError::Unreachable("the call was cancelled".to_owned())))
 }
 
-/// Asks the server about unfinished runs without a task here, and ends those of finished jobs.
+/// Asks the server about unfinished runs without a task here, and ends those of finished jobs and of jobs that this site
+/// or its steward has left. Sends the ends of stopped runs again that the server has not acknowledged: it does not offer
+/// the part of a party that has left.
 pub(super) async fn report_orphans(site: &Arc<Site>, parts: &HeldParts) {
+    resend_ends(site, parts).await;
     let runs = match jobs::open_runs(&site.store) {
         Ok(runs) => runs,
         Err(error) => return tracing::error!(error = %error, "cannot read the unfinished runs"),
@@ -485,11 +499,34 @@ pub(super) async fn report_orphans(site: &Arc<Site>, parts: &HeldParts) {
         if parts.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&(job, dataset)) {
             continue;
         }
+        match departure_reason(site, job, dataset) {
+            Ok(Some(reason)) => {
+                departure::send_departures(site).await;
+                end_part(site, job, dataset, &lease, &RunOutcome::Stopped { reason }).await;
+                continue;
+            }
+            Ok(None) => {}
+            Err(error) => return tracing::error!(error = %error, "cannot read the departures"),
+        }
         if let Ok(renewal) = site.gateway.renew(&lease).await
             && !renewal.is_active
         {
             tracing::info!(job.id = %job, dataset.id = %dataset, reason = renewal.reason, "the job ended while no task worked on it here");
             end_part(site, job, dataset, &lease, &RunOutcome::Stopped { reason: renewal.reason }).await;
+        }
+    }
+}
+
+/// Sends the unacknowledged ends of stopped runs again, with their last lease.
+async fn resend_ends(site: &Site, parts: &HeldParts) {
+    let ends = match jobs::unacknowledged_stops(&site.store) {
+        Ok(ends) => ends,
+        Err(error) => return tracing::error!(error = %error, "cannot read the ended runs"),
+    };
+    for (job, dataset, RunRow { lease, ended, .. }) in ends {
+        let is_held = parts.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&(job, dataset));
+        if let Some(outcome) = ended.filter(|_| !is_held) {
+            end_part(site, job, dataset, &lease, &outcome).await;
         }
     }
 }

@@ -9,7 +9,7 @@ use super::{AuditAsked, CertifiedFigure, PublicFact};
 use crate::budget::PromisedLimit;
 use crate::dataset::Visibility;
 use crate::id::{AccountId, DatasetId, LineageId, OrganizationId, WorkerId};
-use crate::job::DatasetUse;
+use crate::job::{DatasetUse, Departure};
 use crate::signed::Consent;
 
 /// A dataset of the job.
@@ -40,6 +40,9 @@ pub struct CertificateParty {
     /// The basis of the owner's consent; absent for public data, and in certificates from before it was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub consent: Option<Consent>,
+    /// Its departure before the end of the job; absent unless it left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub departure: Option<Departure>,
     /// Its charges; absent for public data, which are not protected.
     #[serde(default)]
     pub charged: Option<PartyCharges>,

@@ -158,6 +158,8 @@ operations! {
     WriteDraft in Jobs: Researcher;
     /// Hold a job for a dataset of the organization, and release it.
     HoldJob in Approvals: DataSteward;
+    /// Leave a job that its workers run, for a dataset of the organization.
+    LeaveJob in Approvals: DataSteward;
     /// Set and withdraw limits within which jobs are approved automatically.
     SetApprovalLimit in Approvals: DataSteward;
     /// See such limits of a dataset of the organization.

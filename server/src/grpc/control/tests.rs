@@ -79,7 +79,7 @@ on_both! {
         let job = client.propose_job(request_as(&researcher, proposal(&world, 2))).await.unwrap().into_inner();
         assert_eq!((job.state.as_str(), job.rounds, job.kind.as_str()), ("proposed", 2, "dp_sgd"));
         let dataset = world.sites[1].dataset.to_string();
-        let ask = v1::ApproveJobRequest { job: job.id.clone(), dataset: dataset.clone(), approval: String::new() };
+        let ask = v1::ApproveJobRequest { job: job.id.clone(), dataset: dataset.clone(), approval: String::new(), terms: String::new() };
         problem(client.approve_job(request_as(&researcher, ask.clone())).await, Code::Forbidden);
         let approved = client.approve_job(request_as(&steward, ask)).await.unwrap().into_inner();
         assert_eq!(approved.state, "queued");

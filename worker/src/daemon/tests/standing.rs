@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use time::{Duration, OffsetDateTime};
 use undertone_api::id::JobId;
+use undertone_api::job::PartyTerms;
 use undertone_api::signed::JobLimits;
 use undertone_privacy::ledger::{Balance, FilterKind};
 use undertone_privacy::{Delta, Epsilon};
@@ -97,6 +98,7 @@ fn make_decision(site: &Site, manifest: &Manifest, approve: bool) -> SiteDecisio
         dataset: OURS,
         approve,
         reason: if approve { String::new() } else { REFUSAL.to_owned() },
+        terms: PartyTerms::default(),
         at: (site.clock)(),
     }
 }

@@ -1,6 +1,7 @@
 #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
 
 mod signature;
+mod terms;
 mod total;
 
 use sea_orm::{ActiveModelTrait as _, IntoActiveModel as _};

@@ -18,7 +18,7 @@ use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::model::column::parse_json;
 use crate::model::{account, artifact, audit, consortium, job, participant, receipt, reservation};
-use crate::rule::job::load_participants;
+use crate::rule::job::{load_departures, load_participants};
 use crate::service::{consortium as consortia, ledger, log, site_key};
 
 /// Returns the draft of a job's certificate; `None` while it is not due. It is due when the job has finished, or when
@@ -72,9 +72,12 @@ pub(super) async fn draft_certificate(ctx: &Ctx, job: &job::Model) -> Result<Opt
 /// Returns every dataset of a job with its charges until now, the lead first, without figures.
 pub(super) async fn parties(ctx: &Ctx, job: &job::Model, manifest: &Manifest) -> Result<Vec<CertificateParty>, Error> {
     let mut parties = Vec::new();
+    let departures = load_departures(ctx.db.read(), JobId(job.id)).await?;
     for part in load_participants(ctx.db.read(), JobId(job.id)).await? {
         let units = manifest.participants.iter().find(|known| known.dataset.0 == part.dataset_id);
-        parties.push(party(ctx, part, &manifest.spec, units.map_or(0, |known| known.units)).await?);
+        let departure = departures.get(&part.dataset_id).cloned();
+        let party = party(ctx, part, &manifest.spec, units.map_or(0, |known| known.units)).await?;
+        parties.push(CertificateParty { departure, ..party });
     }
     Ok(parties)
 }
@@ -110,6 +113,7 @@ async fn party(ctx: &Ctx, part: participant::Model, spec: &Spec, units: u64) -> 
         site_key: hex::encode(keys.newest().to_bytes()),
         units,
         consent: part.consent.as_deref().cloned(),
+        departure: None,
         charged: None,
     };
     if let Some(charge) = charge {

@@ -119,7 +119,7 @@ pub(super) async fn submit(
             }
             limit::apply(ctx, tx, &row).await?;
             notification::job::proposed(ctx, tx, &row).await?;
-            state::admit(ctx, tx, actor.into(), row).await
+            Box::pin(state::admit(ctx, tx, actor.into(), row)).await
         })
         .await?;
     tracing::info!(job.id = %row.id, job.kind = row.kind, "a job was proposed");
@@ -181,6 +181,7 @@ async fn rows(
         initial_model,
         limits: Some(JobLimits::from_spec(spec, &participants, ctx.now())),
         participants,
+        proposal: None,
         issued_at: ctx.now(),
     };
     let signed = ctx.signer.sign(&manifest).await.map_err(|error| Error::internal("signing a manifest", error))?;

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use undertone_privacy::SamplingRate;
 
 use super::Spec;
 use crate::id::DatasetId;
@@ -54,6 +55,14 @@ impl TermName {
     /// Returns the term with this name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|term| term.name() == name)
+    }
+
+    /// Returns the value as a spec stores it: a rate is rounded up to a multiple of 2⁻³².
+    pub fn stored(self, value: f64) -> f64 {
+        match self {
+            Self::SamplingRate => SamplingRate::new(value).map_or(value, SamplingRate::get),
+            Self::NoiseMultiplier | Self::Clip | Self::Rounds => value,
+        }
     }
 
     /// Returns whether its values are whole numbers.
@@ -122,10 +131,10 @@ impl TermRange {
     }
 }
 
-/// A party's answer: values of open terms. An omitted term keeps the proposal's value.
+/// A party's answer: values of open terms, as a spec stores them. An omitted term keeps the proposal's value.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(transparent)]
+#[serde(from = "BTreeMap<TermName, f64>")]
 pub struct PartyTerms(BTreeMap<TermName, f64>);
 
 impl PartyTerms {
@@ -157,7 +166,7 @@ impl PartyTerms {
         if !value.is_finite() {
             return Err(format!("{name}: {value} is not a finite number"));
         }
-        match self.0.insert(term, value) {
+        match self.0.insert(term, term.stored(value)) {
             None => Ok(()),
             Some(_) => Err(format!("{name} is given twice")),
         }
@@ -166,7 +175,13 @@ impl PartyTerms {
 
 impl FromIterator<(TermName, f64)> for PartyTerms {
     fn from_iter<I: IntoIterator<Item = (TermName, f64)>>(terms: I) -> Self {
-        Self(terms.into_iter().collect())
+        Self(terms.into_iter().map(|(term, value)| (term, term.stored(value))).collect())
+    }
+}
+
+impl From<BTreeMap<TermName, f64>> for PartyTerms {
+    fn from(terms: BTreeMap<TermName, f64>) -> Self {
+        terms.into_iter().collect()
     }
 }
 

@@ -1,5 +1,7 @@
 //! The jobs that this site has seen, its decisions on them, and the states of its runs.
 
+mod settled;
+
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
@@ -10,6 +12,8 @@ use undertone_api::signed::{Signed, SiteDecision};
 
 use super::store::{Store, StoreError};
 use crate::clock::format_time;
+
+pub use settled::{remember_settled, settled_manifest};
 
 /// The origin of a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,44 +130,6 @@ pub fn remember(
         .map_err(StoreError::sqlite("note a manifest"))
     })?;
     Ok((!first.is_empty()).then_some(first))
-}
-
-/// Records the final manifest of a job whose proposal left terms to the parties. Returns the digest of the recorded one
-/// if it is another: a job has one final manifest.
-///
-/// # Errors
-/// [`StoreError`] when the database fails.
-pub fn remember_settled(
-    store: &Store,
-    job: JobId,
-    signed: &Signed,
-    at: OffsetDateTime,
-) -> Result<Option<String>, StoreError> {
-    let digest = signed.digest();
-    let first: String = store.write(|tx| {
-        tx.execute(
-            "INSERT INTO settled_manifest (job, digest, payload, signature, seen_at) VALUES (?1, ?2, ?3, ?4, ?5)
-             ON CONFLICT (job) DO NOTHING",
-            params![job.to_string(), digest, signed.payload, signed.signature, format_time(at)],
-        )
-        .and_then(|_| {
-            tx.query_row("SELECT digest FROM settled_manifest WHERE job = ?1", [job.to_string()], |row| row.get(0))
-        })
-        .map_err(StoreError::sqlite("note a final manifest"))
-    })?;
-    Ok((first != digest).then_some(first))
-}
-
-/// Returns the digest of a job's final manifest; `None` if this site has seen none, or the job left no terms open.
-///
-/// # Errors
-/// [`StoreError`] when the database fails.
-pub fn settled_manifest(store: &Store, job: JobId) -> Result<Option<String>, StoreError> {
-    store.read(|db| {
-        db.query_row("SELECT digest FROM settled_manifest WHERE job = ?1", [job.to_string()], |row| row.get(0))
-            .optional()
-            .map_err(StoreError::sqlite("look for a final manifest"))
-    })
 }
 
 /// Returns the digest of the manifest under which `job` was first seen here; `None` if it never was.

@@ -39,7 +39,7 @@ pub(super) fn open_terms(spec: &Spec, dataset: DatasetId) -> Vec<TermRange> {
     };
     let range = |term| {
         let OpenTerm { min, max, .. } = *find(term, Some(dataset)).or_else(|| find(term, None))?;
-        Some(TermRange { term, min: round(term, min), max: round(term, max), value: value(spec, party, term)? })
+        Some(TermRange { term, min: term.stored(min), max: term.stored(max), value: value(spec, party, term)? })
     };
     TermName::ALL.into_iter().filter_map(range).collect()
 }
@@ -64,14 +64,6 @@ pub(super) fn set_term(spec: &mut Spec, dataset: DatasetId, term: TermName, valu
             // All rounds is the default, which a spec does not state.
             TermName::Rounds => party.rounds = Some(value as u32).filter(|own| *own != rounds),
         }
-    }
-}
-
-/// Returns the value as a spec stores it: a rate is rounded up to a multiple of 2⁻³², so a range is rounded as well.
-fn round(term: TermName, value: f64) -> f64 {
-    match term {
-        TermName::SamplingRate => SamplingRate::new(value).map_or(value, SamplingRate::get),
-        TermName::NoiseMultiplier | TermName::Clip | TermName::Rounds => value,
     }
 }
 

@@ -5,7 +5,7 @@ use undertone_api::signed::SiteDeparture;
 use undertone_privacy::ledger::ReservationId;
 
 use super::*;
-use crate::daemon::part::{WorkExamination, close_part, examine_work};
+use crate::daemon::{WorkExamination, close_part, examine_work};
 use crate::fixture::JOB;
 use crate::gateway::OfferedWork;
 use crate::site::datasets::note_registered;

@@ -11,7 +11,7 @@ use undertone_api::job::log::{Fault, SiteEvent};
 use uuid::Uuid;
 
 use super::*;
-use crate::daemon::part::{WorkExamination, acknowledge_end, begin_part, close_part, examine_work};
+use crate::daemon::{WorkExamination, acknowledge_end, begin_part, close_part, examine_work};
 use crate::fixture::{JOB, LEAD};
 use crate::gateway::OfferedWork;
 use crate::site::clock::Clock;

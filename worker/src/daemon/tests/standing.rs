@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::*;
 use crate::daemon::decisions::{self, consider, pending_decisions};
-use crate::daemon::part::{WorkExamination, begin_part, close_part, examine_work};
+use crate::daemon::{WorkExamination, begin_part, close_part, examine_work};
 use crate::gateway::OfferedWork;
 use crate::site::clock::{self, Clock};
 use crate::site::datasets::note_registered;

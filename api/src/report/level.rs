@@ -263,8 +263,8 @@ mod tests {
     #[test]
     fn protected_words_guarantee_recordings_nothing() {
         let event = Event::TruncatedLaplace {
-            rate: undertone_privacy::Epsilon::new(0.16).unwrap(),
-            shift: 100,
+            rate: undertone_privacy::Epsilon::new(0.1).unwrap(),
+            shift: 150,
             distance: 10.try_into().unwrap(),
             partition: undertone_privacy::histogram::Partition::NONE,
         };

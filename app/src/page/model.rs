@@ -282,7 +282,7 @@ mod tests {
             "<h2>Quality</h2>",
             "training, public data",
             "<h2>Privacy cost</h2>",
-            "any one record",
+            "any one speaker",
             "undertone-worker recognize recording.flac --model model.safetensors",
             "Delete this model",
             &*format!("href=\"{}\"", path::model_card(dashboard.model)),

@@ -4,6 +4,7 @@
 //! To add a method: in `control.proto`, a translation in `message`, a line here. The operation checks the permission.
 
 mod message;
+mod models;
 mod once;
 mod retirement;
 #[cfg(test)]
@@ -18,7 +19,6 @@ use undertone_api::ledger::EntryFilter;
 use undertone_api::page::Page;
 use undertone_api::plan::NewPlan;
 use undertone_api::question::ExportFormat;
-use undertone_api::retirement::StatedReason;
 use undertone_proto::document;
 use undertone_proto::v1::control_server;
 use undertone_proto::v1::{self, download_artifact_chunk};
@@ -35,9 +35,6 @@ use undertone_server_core::service::{
     approval, budget, certificate, consortium, dataset, job, ledger, member, model, organization, plan, question,
     report, session,
 };
-
-/// The bytes of an archive in one message.
-const ARCHIVE_PIECE: usize = 1 << 18;
 
 /// The control service.
 pub(super) struct ControlService {
@@ -412,11 +409,7 @@ impl control_server::Control for ControlService {
 
     async fn get_model(&self, request: Request<v1::GetModelRequest>) -> Result<Response<v1::GetModelReply>, Status> {
         let actor = self.caller(&request).await?;
-        let artifact = id(&request.get_ref().artifact, "artifact")?;
-        let record = model::get(&self.ctx, &actor, artifact).await.map_err(fail)?;
-        let document = document::to_struct(&record);
-        let artifact = Some(message::artifact(record.file));
-        Ok(Response::new(v1::GetModelReply { artifact, version: record.version, document }))
+        Ok(Response::new(models::get(&self.ctx, &actor, request.get_ref()).await?))
     }
 
     async fn compare_models(
@@ -424,10 +417,7 @@ impl control_server::Control for ControlService {
         request: Request<v1::CompareModelsRequest>,
     ) -> Result<Response<v1::CompareModelsReply>, Status> {
         let actor = self.caller(&request).await?;
-        let v1::CompareModelsRequest { artifact, with } = request.into_inner();
-        let artifact = id(&artifact, "artifact")?;
-        let comparison = model::compare(&self.ctx, &actor, artifact, id(&with, "with")?).await.map_err(fail)?;
-        Ok(Response::new(v1::CompareModelsReply { document: document::to_struct(&comparison) }))
+        Ok(Response::new(models::compare(&self.ctx, &actor, request.get_ref()).await?))
     }
 
     async fn get_model_card(
@@ -435,9 +425,7 @@ impl control_server::Control for ControlService {
         request: Request<v1::GetModelCardRequest>,
     ) -> Result<Response<v1::GetModelCardReply>, Status> {
         let actor = self.caller(&request).await?;
-        let artifact = id(&request.get_ref().artifact, "artifact")?;
-        let card = model::card(&self.ctx, &actor, artifact).await.map_err(fail)?;
-        Ok(Response::new(v1::GetModelCardReply { card }))
+        Ok(Response::new(models::card(&self.ctx, &actor, request.get_ref()).await?))
     }
 
     async fn download_model_archive(
@@ -445,13 +433,7 @@ impl control_server::Control for ControlService {
         request: Request<v1::DownloadModelArchiveRequest>,
     ) -> Result<Response<Self::DownloadModelArchiveStream>, Status> {
         let actor = self.caller(&request).await?;
-        let artifact = id(&request.get_ref().artifact, "artifact")?;
-        let archive = model::archive(&self.ctx, &actor, artifact).await.map_err(fail)?;
-        let pieces: Vec<_> = archive
-            .chunks(ARCHIVE_PIECE)
-            .map(|piece| Ok(v1::DownloadModelArchiveChunk { data: piece.to_vec() }))
-            .collect();
-        Ok(Response::new(Box::pin(futures::stream::iter(pieces))))
+        Ok(Response::new(models::archive(&self.ctx, &actor, request.get_ref()).await?))
     }
 
     async fn delete_artifact(
@@ -459,11 +441,7 @@ impl control_server::Control for ControlService {
         request: Request<v1::DeleteArtifactRequest>,
     ) -> Result<Response<v1::Artifact>, Status> {
         let actor = self.caller(&request).await?;
-        let v1::DeleteArtifactRequest { artifact, reason } = request.into_inner();
-        texts([&*reason])?;
-        let artifact = id(&artifact, "artifact")?;
-        let deleted = model::delete(&self.ctx, &actor, artifact, &StatedReason { reason }).await.map_err(fail)?;
-        Ok(Response::new(message::artifact(deleted)))
+        Ok(Response::new(models::delete(&self.ctx, &actor, request.into_inner()).await?))
     }
 
     async fn get_certificate(

@@ -231,7 +231,7 @@ fn transcription_that_hides_less_than_one_word_may_not_run() {
     assert_eq!(judge(histogram(11), "least_distance = 12\n"), Err(PolicyRefusal::Distance { asked: 11, least: 12 }));
     let refused = judge(histogram(4), "").expect_err("it is too little").to_string();
     assert!(refused.contains("one spoken word") && refused.contains("ask for 10"), "{refused}");
-    let without = charge(histogram(6), 1);
+    let without = charge(histogram(10), 1);
     let without = undertone_api::job::Charge { unit: PrivacyUnit::Words, ..without };
     assert_eq!(rules().judge(&spec(), Some(&without)), Err(PolicyRefusal::NoLimit(PrivacyUnit::Words)));
 }

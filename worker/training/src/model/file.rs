@@ -130,18 +130,16 @@ impl Model {
         let tensors = SafeTensors::deserialize(file)?;
         let (_, mean) = read(&tensors, MEAN)?;
         let (_, deviation) = read(&tensors, DEVIATION)?;
-        let (shape, names, usage) = match header.metadata().as_ref().and_then(|about| about.get(ABOUT)) {
-            Some(about) => {
-                let about: ModelMetadata = serde_json::from_str(about)
-                    .map_err(|error| ModelError::ModelMetadata(format!("its metadata: {error}")))?;
-                let shape = about.shape()?;
-                let names: Vec<String> = shape.matrices().into_iter().map(|(_, name, _)| name).collect();
-                (shape, names, about.usage)
-            }
-            None => {
-                let names = vec!["lstm.weight".to_owned(), "linear.weight".to_owned()];
-                (first_format(&tensors, mean.len())?, names, ModelUsage::default())
-            }
+        let about = header.metadata().as_ref().and_then(|about| about.get(ABOUT));
+        let (shape, names, usage) = if let Some(about) = about {
+            let about: ModelMetadata = serde_json::from_str(about)
+                .map_err(|error| ModelError::ModelMetadata(format!("its metadata: {error}")))?;
+            let shape = about.shape()?;
+            let names: Vec<String> = shape.matrices().into_iter().map(|(_, name, _)| name).collect();
+            (shape, names, about.usage)
+        } else {
+            let names = vec!["lstm.weight".to_owned(), "linear.weight".to_owned()];
+            (first_format(&tensors, mean.len())?, names, ModelUsage::default())
         };
         if mean.len() != shape.inputs {
             return Err(wrong(MEAN, "is not one number for each input"));

@@ -17,7 +17,7 @@ pub struct AccountKey {
     /// The protected unit.
     pub unit: PrivacyUnit,
     /// The relation in the account's identity: always [`Adjacency::account`] of the charge's.
-    adjacency: Adjacency,
+    pub(super) adjacency: Adjacency,
 }
 
 impl AccountKey {

@@ -114,7 +114,7 @@ mod tests {
         model.set_usage(ModelUsage { loss: Some(TrainingLoss::Ctc), ..ModelUsage::default() });
         std::fs::write(&path, model.to_safetensors().unwrap()).unwrap();
         let model = path.display().to_string();
-        let error = run_at(dir.path(), &["personalize", &model, "--dataset", "ward"]).unwrap_err().to_string();
+        let error = run_at(dir.path(), &["personalize", &model, "--dataset", "ward"]).unwrap_err();
         assert!(error.contains("loss `ctc`"), "{error}");
     }
 

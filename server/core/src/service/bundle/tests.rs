@@ -165,7 +165,7 @@ on_both! {
             &app.ctx,
             "ledger_entry",
             "INSERT INTO ledger_entry SELECT account_id, sequence + 1000, kind, job_id, dataset_id, series, round, attempt, \
-             event, count, evaluator, NULL, previous, hash, at FROM ledger_entry WHERE kind = 'settle'",
+             event, count, evaluator, NULL, previous, hash, at, certificate FROM ledger_entry WHERE kind = 'settle'",
         ).await;
         says(&examine_database(&app.ctx, Pins::default()).await, "1004", "it is not in the log");
     }

@@ -202,6 +202,7 @@ whats! {
     JobAdmitted "job_admitted" "reserved a job's budgets and queued it";
     JobPaused "job_paused" "paused a job";
     JobHeld "job_held" "held a job for a dataset";
+    JobLeft "job_left" "left a job for a dataset";
     JobResumed "job_resumed" "let a job go on";
     JobCancelled "job_cancelled" "cancelled a job";
     JobRetried "job_retried" "proposed a job once more";
@@ -210,6 +211,7 @@ whats! {
     AnswersImported "answers_imported" "brought answers in";
     QuestionsExported "questions_exported" "took questions and answers away";
     ModelTaken "model_taken" "took a job's file away";
+    ModelDeleted "model_deleted" "deleted a job's file";
     LedgerExported "ledger_exported" "took the ledgers away";
     AuditLogExported "audit_log_exported" "took the audit log away";
     LogsTaken "logs_taken" "took a job's logs away";

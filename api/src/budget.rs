@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
-use undertone_privacy::ledger::{Balance, Promise, Promises};
+use undertone_privacy::ledger::{Balance, FilterKind, JobCertificate, Promise, Promises};
 use undertone_privacy::{Adjacency, Delta, Epsilon, Event, PrivacyUnit};
 
 use crate::id::{AccountId, DatasetId, JobId};
@@ -26,6 +26,10 @@ pub struct Account {
     /// The lifetime δ.
     #[cfg_attr(feature = "openapi", schema(value_type = f64, example = 1e-6))]
     pub delta: Delta,
+    /// The filter by which the account admits jobs.
+    #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::filter))]
+    pub filter: FilterKind,
     /// ε of all releases so far, at δ.
     pub spent: f64,
     /// ε of all releases and reservations, at δ.
@@ -122,6 +126,11 @@ pub struct NewBudget {
     /// The lifetime δ: greater than 0, at most 0.01.
     #[cfg_attr(feature = "openapi", schema(value_type = f64, example = 1e-6))]
     pub delta: Delta,
+    /// The filter by which the account admits jobs; absent for that of the account, or `renyi` for its first limit. It cannot
+    /// change once a job was reserved under it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::filter))]
+    pub filter: Option<FilterKind>,
 }
 
 /// The refusal of a request by an account.
@@ -245,6 +254,11 @@ pub struct LedgerEntry {
     pub event: Event,
     /// The number of these releases.
     pub count: u64,
+    /// The certificate of a reservation on an account with the filter `gaussian`: μ² and δ₀ as units of 2⁻⁶⁴, and the number
+    /// of releases that they cover together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
+    pub certificate: Option<JobCertificate>,
     /// Hash of the site's signed receipt, hex; for commits.
     pub receipt: Option<String>,
     /// Hash of this row and all previous ones, hex.

@@ -6,6 +6,7 @@
 
 mod charge;
 mod check;
+mod departure;
 mod draft;
 mod hold;
 mod initial;
@@ -14,6 +15,7 @@ mod limit;
 mod review;
 #[cfg(test)]
 mod spec_page;
+pub mod terms;
 mod view;
 
 pub mod active_learning;
@@ -35,12 +37,14 @@ use crate::problem::Violation;
 use crate::question::QuestionPlan;
 use audit::AuditPlan;
 
+pub use departure::{Departure, DepartureOrigin, LeaveRequest, MOST_DEPARTURE_REASON};
 pub use draft::{JobDraft, LONGEST_SPEC, NewDraft};
 pub use hold::{Hold, Holder, PauseRequest};
 pub use initial::INITIAL_MODEL;
 pub use life::{JobState, JobStep, WrongStep};
 pub use limit::{ApprovalLimit, ApprovedTotal, LONGEST_LIMIT_DAYS, NewApprovalLimit};
 pub use review::{Disclosure, DisclosureForm, JobReview, Observer, disclosures};
+pub use terms::{OpenTerm, PartyTerms, TermName, TermRange};
 pub use view::{
     Approval, ApproveRequest, AskingJob, Job, JobParticipant, JobProgress, JobSummary, Measurement, NewJob,
     ParticipantState, RefuseRequest, RoundSubmission, RoundView, SeriesProgress,
@@ -109,12 +113,30 @@ pub struct RoundSeries {
     pub deadline_seconds: u32,
     /// The contributing datasets with their weights: positive; only ratios matter.
     pub weights: Vec<(DatasetId, f64)>,
+    /// The last round of each contributor that takes part in fewer rounds than the series has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub until: Vec<(DatasetId, u32)>,
     /// The most numbers in a vector: the trained parameters. `None` if the kind cannot tell.
     #[serde(default)]
     pub length: Option<u64>,
     /// The width of each number in transit, in both directions.
     #[serde(default)]
     pub precision: dp_sgd::Precision,
+}
+
+impl RoundSeries {
+    /// Returns the last round in which a dataset contributes; 0 if it contributes in none.
+    pub fn last_round(&self, dataset: DatasetId) -> u32 {
+        if !self.weights.iter().any(|(id, _)| *id == dataset) {
+            return 0;
+        }
+        self.until.iter().find(|(id, _)| *id == dataset).map_or(self.rounds, |(_, last)| (*last).min(self.rounds))
+    }
+
+    /// Returns the contributors of a round, in the order of the spec.
+    pub fn contributors(&self, round: u32) -> impl Iterator<Item = DatasetId> + '_ {
+        self.weights.iter().map(|(dataset, _)| *dataset).filter(move |dataset| self.last_round(*dataset) >= round)
+    }
 }
 
 /// The specification of a job kind.
@@ -133,6 +155,18 @@ pub trait JobKind: Serialize + DeserializeOwned + Clone {
     fn settle(self, datasets: &[Dataset]) -> Self {
         let _ = datasets;
         self
+    }
+
+    /// Returns the terms that the spec leaves to the owner of `dataset`, with their present values. A kind without open
+    /// terms keeps this default.
+    fn open_terms(&self, dataset: DatasetId) -> Vec<TermRange> {
+        let _ = dataset;
+        Vec::new()
+    }
+
+    /// Sets a term of `dataset`. Called only with a value that the range of [`JobKind::open_terms`] admits.
+    fn set_term(&mut self, dataset: DatasetId, term: TermName, value: f64) {
+        let _ = (dataset, term, value);
     }
 
     /// Returns its datasets, each once, participants first; the first participant leads.
@@ -178,6 +212,12 @@ pub trait JobKind: Serialize + DeserializeOwned + Clone {
     /// none.
     fn initial_file(&self) -> Option<&str> {
         None
+    }
+
+    /// Returns the SHA-256, hex, of the model that the job reads: the one with which it begins, or the one that it
+    /// evaluates.
+    fn read_model(&self) -> Option<&str> {
+        self.initial_file()
     }
 
     /// Returns the data from which a file of the finished job follows; `None` for a file with which no job can begin.
@@ -281,6 +321,16 @@ macro_rules! kinds {
                 match self { $(Self::$variant(spec) => Self::$variant(spec.settle(datasets)),)* }
             }
 
+            /// Calls [`JobKind::open_terms`].
+            pub fn open_terms(&self, dataset: DatasetId) -> Vec<TermRange> {
+                match self { $(Self::$variant(spec) => JobKind::open_terms(spec, dataset),)* }
+            }
+
+            /// Calls [`JobKind::set_term`].
+            fn set_term(&mut self, dataset: DatasetId, term: TermName, value: f64) {
+                match self { $(Self::$variant(spec) => JobKind::set_term(spec, dataset, term, value),)* }
+            }
+
             /// Calls [`JobKind::datasets`].
             pub fn datasets(&self) -> Vec<(DatasetId, DatasetUse)> {
                 match self { $(Self::$variant(spec) => spec.datasets(),)* }
@@ -319,6 +369,11 @@ macro_rules! kinds {
             /// Calls [`JobKind::initial_file`].
             pub fn initial_file(&self) -> Option<&str> {
                 match self { $(Self::$variant(spec) => JobKind::initial_file(spec),)* }
+            }
+
+            /// Calls [`JobKind::read_model`].
+            pub fn read_model(&self) -> Option<&str> {
+                match self { $(Self::$variant(spec) => JobKind::read_model(spec),)* }
             }
 
             /// Calls [`JobKind::model_source`].

@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
+use undertone_privacy::ledger::JobCertificate;
 use undertone_privacy::{Adjacency, Event, PrivacyUnit};
 
 use crate::budget::{EntryKind, PromisedLimit};
@@ -121,8 +122,13 @@ pub struct EntryProof {
     pub count: u64,
     /// The version of the formulas that priced it.
     pub evaluator: String,
-    /// Its price at each order of the account; empty for an exact release, which has no price.
+    /// Its price at each order of the account; empty for an exact release, which has no price, and for a release of a job
+    /// that is charged as a whole.
     pub price: Vec<OrderPrice>,
+    /// The certificate of a reservation on an account with the filter `gaussian`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
+    pub certificate: Option<JobCertificate>,
     /// The time.
     #[serde(with = "time::serde::rfc3339")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]

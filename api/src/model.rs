@@ -1,11 +1,12 @@
 //! Downloadable files of a job, above all the model; and the mark of files that no job may have.
 
+pub mod record;
 pub mod source;
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
-use crate::id::{ArtifactId, JobId};
+use crate::id::{ArtifactId, JobId, MemberId};
 use crate::job::JobSummary;
 use crate::job::dp_sgd::AcousticModel;
 use crate::signed::ModelOrigin;
@@ -75,6 +76,25 @@ pub struct Artifact {
     #[serde(with = "time::serde::rfc3339")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub created_at: OffsetDateTime,
+    /// The deletion of its bytes; absent while they can be downloaded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deletion: Option<FileDeletion>,
+}
+
+/// The deletion of a file's bytes. The record of the file stays, with its digest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct FileDeletion {
+    /// When.
+    #[serde(with = "time::serde::rfc3339")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
+    pub at: OffsetDateTime,
+    /// The member who deleted it.
+    pub by: MemberId,
+    /// The present name of that member.
+    pub by_name: String,
+    /// Their reason.
+    pub reason: String,
 }
 
 #[cfg(test)]

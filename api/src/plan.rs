@@ -11,6 +11,7 @@
 
 mod account;
 mod active_learning;
+mod balances;
 mod curve;
 mod dp_sgd;
 mod evaluation;
@@ -33,13 +34,11 @@ use crate::job::{Charge, NewJob, Spec};
 use crate::problem::Violation;
 
 pub use account::PlanAccount;
+pub use balances::{AccountBalances, AccountKey};
 pub use curve::EpsilonCurve;
 pub use offer::{FittingChange, PlanParameter, offers};
 pub use party::epsilon_alone;
-pub use price::{
-    AccountBalances, AccountKey, AccountQuote, ChargedDataset, LimitingAccount, PricedPlan, ProjectedAccount,
-    RoundedKind,
-};
+pub use price::{AccountQuote, ChargedDataset, LimitingAccount, PricedPlan, ProjectedAccount, RoundedKind};
 pub use release::least_noise;
 pub use together::CombinedCost;
 

@@ -33,6 +33,14 @@ pub fn adjacency() -> Schema {
     )
 }
 
+/// Returns the schema of [`undertone_privacy::ledger::FilterKind`].
+pub fn filter() -> Schema {
+    word(
+        "The rule by which an account admits jobs: by the Rényi loss of each release, or by a Gaussian certificate for the whole job.",
+        &["renyi", "gaussian"],
+    )
+}
+
 /// Returns the schema of [`undertone_privacy::Event`]: a tag and parameters. Kinds are only ever added, so the
 /// parameters are not closed here.
 pub fn event() -> Schema {

@@ -7,6 +7,7 @@
 mod approval;
 mod audit;
 pub mod certificate;
+mod departure;
 mod head;
 mod hold;
 mod ledger_position;
@@ -32,6 +33,7 @@ pub use approval::{
 };
 pub use audit::AuditStatement;
 pub use certificate::{Certificate, CertificateFile};
+pub use departure::SiteDeparture;
 pub use head::{Countersignature, LogHead, key_id};
 pub use hold::SiteHold;
 pub use ledger_position::{LedgerPosition, LedgerSighting, MOST_SIGHTING_BYTES};

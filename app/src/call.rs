@@ -225,10 +225,11 @@ pub async fn set_budget(
     unit: undertone_privacy::PrivacyUnit,
     epsilon: f64,
     delta: f64,
+    #[server(default)] filter: String,
 ) -> Result<(), Fault> {
     let request = DashboardRequest::from_context()?;
     let answer = async {
-        let budget = form::budget(unit, epsilon, delta)?;
+        let budget = form::budget(unit, (epsilon, delta), &filter)?;
         service::budget::set(request.ctx(), request.actor()?, dataset, budget).await
     };
     let answer = answer.await;
@@ -267,16 +268,17 @@ pub async fn approve(
     dataset: DatasetId,
     #[server(default)] manifest: String,
     #[server(default)] signature: String,
+    #[server(default)] terms: String,
 ) -> Result<(), Fault> {
     let request = DashboardRequest::from_context()?;
     let answer = async {
         let signature = form::signed_approval(&signature)?;
+        let terms = form::party_terms(&terms)?;
         let ctx = request.ctx();
         let actor = request.actor()?;
-        if signature.is_none() && manifest.is_empty() {
-            return service::approval::approve(ctx, actor, job, dataset).await;
-        }
-        service::approval::approve_signed(ctx, actor, job, dataset, Some(&manifest), signature.as_ref()).await
+        let manifest = Some(&*manifest).filter(|manifest| signature.is_some() || !manifest.is_empty());
+        let (signature, terms) = (signature.as_ref(), terms.as_ref());
+        service::approval::approve_with_terms(ctx, actor, job, dataset, manifest, signature, terms).await
     };
     let answer = answer.await;
     reply::land(answer, |_| crate::path::job(consortium, job), Some("You approved the job.".to_owned()))

@@ -142,6 +142,26 @@ pub fn compare(consortium: ConsortiumId) -> String {
     format!("/c/{consortium}/models/compare")
 }
 
+/// Returns a model.
+pub fn model(consortium: ConsortiumId, model: ArtifactId) -> String {
+    format!("/c/{consortium}/models/{model}")
+}
+
+/// Returns the comparison of two models.
+pub fn model_comparison(consortium: ConsortiumId, first: ArtifactId, second: ArtifactId) -> String {
+    format!("/c/{consortium}/models/{first}/compare/{second}")
+}
+
+/// Returns the file of a model's card.
+pub fn model_card(model: ArtifactId) -> String {
+    format!("/api/v1/artifacts/{model}/model/card")
+}
+
+/// Returns the archive of a model for MLflow.
+pub fn model_archive(model: ArtifactId) -> String {
+    format!("/api/v1/artifacts/{model}/model/archive")
+}
+
 /// Returns one row of an account, with its proofs.
 pub fn ledger_row(consortium: ConsortiumId, account: AccountId, sequence: u64) -> String {
     format!("/c/{consortium}/ledger/{account}/{sequence}")

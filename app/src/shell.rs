@@ -83,6 +83,8 @@ pub fn App() -> impl IntoView {
                 <Route path=path!("/c/:consortium/ledger") view=page::ledger ssr=SsrMode::Async/>
                 <Route path=path!("/c/:consortium/ledger/:account/:sequence") view=page::ledger_row ssr=SsrMode::Async/>
                 <Route path=path!("/c/:consortium/models/compare") view=page::compare ssr=SsrMode::Async/>
+                <Route path=path!("/c/:consortium/models/:model") view=page::model ssr=SsrMode::Async/>
+                <Route path=path!("/c/:consortium/models/:model/compare/:other") view=page::model_comparison ssr=SsrMode::Async/>
                 <Route path=path!("/c/:consortium/audit-log") view=page::consortium_log ssr=SsrMode::Async/>
                 <Route path=path!("/c/:consortium/organizations/:organization/audit-log") view=page::organization_log ssr=SsrMode::Async/>
                 <Route path=path!("/audit-log") view=page::server_log ssr=SsrMode::Async/>

@@ -6,6 +6,7 @@ use undertone_api::dataset::Dataset;
 use undertone_api::job::Charge;
 use undertone_api::plan::{AccountBalances, AccountKey, AccountQuote, PlanAccount, ProjectedAccount, epsilon_alone};
 use undertone_privacy::Event;
+use undertone_privacy::ledger::FilterKind;
 use undertone_privacy::mechanism::PriceError;
 
 use crate::component::gauge::{GaugeReading, PlanGhost};
@@ -17,13 +18,18 @@ pub fn budgeted(account: &Account) -> bool {
 }
 
 /// Returns the effect of a charge on every other limited account of a dataset, in a sentence each, and whether that
-/// account admits it: each limit bounds the releases of all jobs, whichever unit they protect.
-pub fn others(dataset: &Dataset, charge: &Charge, standings: &[AccountStanding]) -> Vec<(String, bool)> {
+/// account admits it: each limit bounds the releases of all jobs, whichever unit they protect. `rounds` are those of the plan.
+pub fn others(
+    dataset: &Dataset,
+    charge: &Charge,
+    standings: &[AccountStanding],
+    rounds: Option<u32>,
+) -> Vec<(String, bool)> {
     let mut balances = AccountBalances::default();
     for AccountStanding { unit, adjacency, balance } in standings {
         balances.add(AccountKey::new(dataset.organization, dataset.lineage, *unit, *adjacency), balance.clone());
     }
-    PlanAccount::list_others(dataset, charge, &balances)
+    PlanAccount::list_others(dataset, charge, &balances, rounds)
         .iter()
         .map(|account| (words::account(account), account.fits))
         .collect()
@@ -43,6 +49,8 @@ pub struct Payment {
     pub left: Option<f64>,
     /// The part of the filter's budget that would remain, rounded down; 0 if it does not fit.
     pub left_fraction: f64,
+    /// The filter by which the account admits jobs.
+    pub filter: FilterKind,
     /// One release.
     pub event: Event,
     /// The number of releases to reserve.
@@ -82,7 +90,11 @@ impl Payment {
         let reading = GaugeReading::from_summary(&balance.summary(), *unit).ok_or(NoPayment::NoBudget)?;
         let budget = balance.budget().ok_or(NoPayment::NoBudget)?;
         let unpriced = |error: PriceError| NoPayment::Unpriced(error.to_string());
-        balance.price(&charge.event, charge.adjacency).map_err(unpriced)?;
+        if balance.filter() == FilterKind::Renyi {
+            balance.price(&charge.event, charge.adjacency).map_err(unpriced)?;
+        } else if !quote.is_priced() {
+            balance.job_cost(&charge.event, charge.releases, charge.adjacency).map_err(unpriced)?;
+        }
         let ProjectedAccount { epsilon, fraction, fits } = quote.project(0);
         Ok(Self {
             reading,
@@ -90,6 +102,7 @@ impl Payment {
             own: epsilon_alone(charge, budget.delta()).unwrap_or(f64::INFINITY),
             left: quote.remaining(),
             left_fraction: quote.remaining_fraction(),
+            filter: balance.filter(),
             event: charge.event.clone(),
             releases: charge.releases,
             releases_that_fit: quote.releases_that_fit(),
@@ -116,12 +129,12 @@ mod tests {
         let record = AccountStanding { unit: PrivacyUnit::Record, ..speaker.clone() };
         let event = Event::Pure { epsilon: Epsilon::new(0.01).expect("in range") };
         let charge = |unit| Charge { unit, adjacency: speaker.adjacency, event: event.clone(), releases: 1 };
-        let sentences = others(dataset, &charge(PrivacyUnit::Speaker), &[speaker.clone(), record.clone()]);
+        let sentences = others(dataset, &charge(PrivacyUnit::Speaker), &[speaker.clone(), record.clone()], None);
         let [(text, true)] = &sentences[..] else { panic!("{sentences:?}") };
         assert!(text.contains("from ε") && text.contains("to ε"), "{text}");
-        let sentences = others(dataset, &charge(PrivacyUnit::Record), &[speaker.clone(), record.clone()]);
+        let sentences = others(dataset, &charge(PrivacyUnit::Record), &[speaker.clone(), record.clone()], None);
         let [(text, false)] = &sentences[..] else { panic!("{sentences:?}") };
         assert!(text.contains("propose the job with the unit `speaker`"), "{text}");
-        assert!(others(dataset, &charge(PrivacyUnit::Speaker), std::slice::from_ref(&speaker)).is_empty());
+        assert!(others(dataset, &charge(PrivacyUnit::Speaker), std::slice::from_ref(&speaker), None).is_empty());
     }
 }

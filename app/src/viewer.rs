@@ -28,6 +28,12 @@ pub(crate) fn attests(member: &Member, consortium: ConsortiumId) -> bool {
     holds(member, RoleScope::Consortium(consortium), Role::ConsortiumAdmin)
 }
 
+/// Returns whether the member may delete some models of a consortium: an organization's admin those of its worker.
+pub(crate) fn deletes_models(member: &Member, consortium: ConsortiumId) -> bool {
+    holds(member, RoleScope::Consortium(consortium), Role::ConsortiumAdmin)
+        || member.grants.iter().any(|grant| grant.role == Role::OrganizationAdmin)
+}
+
 /// Returns whether the member only answers questions here.
 pub(crate) fn only_annotates(member: &Member) -> bool {
     !member.operator && !member.grants.is_empty() && member.grants.iter().all(|grant| grant.role == Role::Annotator)

@@ -4,6 +4,7 @@ use time::OffsetDateTime;
 use undertone_api::dataset::Visibility;
 use undertone_api::member::Role;
 use undertone_api::plan::PlanAccount;
+use undertone_privacy::ledger::FilterKind;
 use undertone_privacy::{Adjacency, Event, PrivacyUnit};
 
 /// The meaning of ε, for the hover of its first mention on a page.
@@ -298,7 +299,7 @@ pub const fn unit_meaning(unit: PrivacyUnit) -> &'static str {
         PrivacyUnit::Speaker => "Protects all recordings of one speaker together.",
         PrivacyUnit::User => "Protects every row of one user, as identified by the owner's user column.",
         PrivacyUnit::Words => {
-            "Protects counts of pieces by word of a vocabulary, as many counts as each job states, from a reader of counts only. One spoken word changes at most 6 counts. Recognizers hear the pieces that leave in clear speech. There is no guarantee for what they hear, for a whole recording or for a person."
+            "Protects counts of pieces by word of a vocabulary, as many counts as each job states, from a reader of counts only. One spoken word changes at most 10 counts. Recognizers hear the pieces that leave in clear speech. There is no guarantee for what they hear, for a whole recording or for a person."
         }
     }
 }
@@ -312,12 +313,21 @@ pub fn account(account: &PlanAccount) -> String {
     match (&account.reason, account.after) {
         (Some(reason), _) => format!("For {each}: refused, because {reason}."),
         (None, Some(after)) => format!(
-            "For {each}: from ε {} to ε {} of {} at δ {}{}.",
+            "For {each}: from ε {} to ε {} of {} at δ {}{}.{}",
             epsilon(account.before),
             epsilon(after),
             self::limit(limit),
             self::delta(delta),
-            if account.fits { "" } else { ", which does not fit" }
+            if account.fits { "" } else { ", which does not fit" },
+            account.rounds_that_fit.map_or_else(String::new, |rounds| match account.filter {
+                FilterKind::Renyi => format!(" It admits {}.", plural(rounds.into(), "round")),
+                FilterKind::Gaussian => {
+                    format!(
+                        " Its Gaussian filter admits {} and charges the job as a whole.",
+                        plural(rounds.into(), "round")
+                    )
+                }
+            })
         ),
         (None, None) => format!("For {each}: no ε covers it, so it exceeds the limit {}.", self::limit(limit)),
     }

@@ -64,7 +64,8 @@ async fn disturbed(point: Option<&str>) -> TestResult<(usize, String, f64)> {
     stage.sites[1].prepare(&corpus, holding("one", "private", &[]))?;
     stage.open().await?;
 
-    let budget = NewBudget { unit: PrivacyUnit::Record, epsilon: Epsilon::new(8.0)?, delta: Delta::new(1e-6)? };
+    let budget =
+        NewBudget { unit: PrivacyUnit::Record, epsilon: Epsilon::new(8.0)?, delta: Delta::new(1e-6)?, filter: None };
     let dataset = stage.dataset("one").await?.id;
     stage.sites[1].client.set_budget(dataset, &budget).await?;
     let lead = stage.dataset("public").await?;

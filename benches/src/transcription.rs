@@ -15,12 +15,14 @@
 //! | `words` | word error rates of a cloud, offline and ours, by voice; fails if dummies change them; each cloud's topics |
 //! | `speaker` | speaker identification: closed-set rate and equal error rate, on original and changed voices |
 //! | `dummy` | detection of dummies, an engine's and recorded ones: area, accuracy, with intervals |
+//! | `channel` | voices and sources of dummies together: told apart, speaker attack, word errors, one row each |
 //! | `memory` | peak memory of two recordings, one ten times as long; fails when it is not flat |
 //!
-//! `words` and `dummy` need PocketSphinx (`UNDERTONE_ALIGNER`), espeak-ng and flite; all but `cost`, `histogram` and
+//! `words`, `dummy` and `channel` need PocketSphinx (`UNDERTONE_ALIGNER`), espeak-ng and flite; all but `cost`, `histogram` and
 //! `memory` need the data. Environment variables set the sizes: see [`sizes`]; `UNDERTONE_TRANSCRIPTION_SMOKE=1` makes
 //! a run of about a minute.
 
+mod channel;
 mod cloud;
 mod cost;
 mod document;
@@ -66,6 +68,7 @@ async fn measure(report: &mut Report) -> TestResult<()> {
             "words" => words::measure(report, &sizes, &mut stages).await?,
             "speaker" => speaker::measure(report, &sizes)?,
             "dummy" => dummy::measure(report, &sizes, &mut stages).await?,
+            "channel" => channel::measure(report, &sizes, &mut stages).await?,
             "memory" => memory::measure(report, &sizes)?,
             other => return Err(format!("UNDERTONE_TRANSCRIPTION has no part {other:?}").into()),
         }

@@ -23,6 +23,8 @@ use sea_orm_migration::sea_orm::{DatabaseConnection, DbBackend, EntityTrait as _
 use sea_orm_migration::seaql_migrations::{Column, Entity};
 
 mod adoption;
+mod m20261127_000100_add_artifact_deletion;
+mod m20261127_000100_add_entry_certificate;
 mod table;
 mod table_step;
 
@@ -45,7 +47,12 @@ impl MigratorTrait for SchemaMigrator {
 
 /// Returns the steps that were added after those of the tables; a new step is the last one.
 fn later_steps() -> Vec<Box<dyn MigrationTrait>> {
-    Vec::new()
+    vec![
+        Box::new(m20261127_000100_add_artifact_deletion::Migration),
+        Box::new(m20261127_000100_add_entry_certificate::Migration),
+        Box::new(table::departure::define()),
+        Box::new(table::party_terms::define()),
+    ]
 }
 
 /// Runs the pending steps. On PostgreSQL several replicas may call it at once: an advisory lock of the session orders

@@ -35,7 +35,8 @@
 //! * **One filter for each lineage.** The choice is made when the budget is set, with the grid, and holds for the life of the
 //!   account; budgets that name no grid keep the Rényi filter, with the same bits as ever. Both filters as two disjuncts would
 //!   be sound by the lemma above, but each would get a part of δ and be charged for every job, so a lineage would pay for a
-//!   filter that it does not use. The Gaussian filter admits the more rounds of long private training, the Rényi filter returns
+//!   filter that it does not use. A row of the ledger states (μ², δ₀), and its verifier computes μ² again from the event and δ₀
+//!   ([`JobCertificate`]). The Gaussian filter admits the more rounds of long private training, the Rényi filter returns
 //!   what a job that stops early did not release.
 //! * **Other filters.** Sums of (ε, δ) (Rogers, Roth, Ullman and Vadhan 2016) are sound too. They stand in `tests/filters`, with
 //!   an independent Gaussian filter, to check these.
@@ -68,6 +69,7 @@ mod consortium;
 mod draft;
 mod gauge;
 mod headroom;
+mod job_cost;
 mod promise;
 mod refusal;
 mod reservation;
@@ -79,11 +81,12 @@ mod whole;
 pub use account::Account;
 pub use balance::Balance;
 pub use budget::{Budget, BudgetError, GridKind};
-pub use certificate::certify;
+pub use certificate::{MOST_CERTIFIED_MU, MOST_CERTIFIED_STEPS, certify};
 pub use consortium::{Overlap, across, combined};
 pub use draft::Draft;
 pub use gauge::Summary;
 pub use headroom::Headroom;
+pub use job_cost::{CertificateError, FilterKind, JobCertificate, JobCost};
 pub use promise::{Promise, Promises};
 pub use refusal::{BudgetShortfall, Refusal};
 pub use reservation::{Reservation, ReservationId};

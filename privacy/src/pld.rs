@@ -123,6 +123,16 @@ impl Plan {
         }
     }
 
+    /// Returns the number of steps that are not plain Gaussians.
+    pub(crate) fn steps(&self) -> u64 {
+        self.pairs.iter().fold(0, |sum, (_, count)| sum.saturating_add(*count))
+    }
+
+    /// Returns true if every part has a dominating pair.
+    pub(crate) const fn is_paired(&self) -> bool {
+        self.unpaired.is_none()
+    }
+
     /// Adds `count` plain Gaussians of noise multiplier z; 0 hides nothing.
     pub fn add_gaussian(&mut self, z: f64, count: u64) {
         if count > 0 {

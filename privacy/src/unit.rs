@@ -66,6 +66,11 @@ number! {
     /// δ: the probability mass on which the guarantee of ε may fail. In [0, 1).
     Delta, "delta", "at least 0 and less than 1", |v| (0.0..1.0).contains(&v)
 }
+impl Delta {
+    /// No mass at all.
+    pub const ZERO: Self = Self(0.0);
+}
+
 number! {
     /// z = σ / C: the standard deviation of the noise relative to the clip, never to twice the clip. Finite, > 0.
     NoiseMultiplier, "noise multiplier", "a finite number greater than 0", |v| v.is_finite() && v > 0.0

@@ -14,6 +14,7 @@ use undertone_api::page::PageQuery;
 use undertone_api::passkey::MOST_PASSKEYS;
 use undertone_api::retirement::LONGEST_REASON;
 use undertone_api::signed::{MOST_APPROVAL_BYTES, server_keys};
+use undertone_privacy::ledger::{MOST_CERTIFIED_MU, MOST_CERTIFIED_STEPS};
 use undertone_proto::CHUNK;
 use undertone_proto::question::MAX_SIZE;
 use uuid::Uuid;
@@ -24,8 +25,8 @@ use undertone_server_core::auth::Door;
 use undertone_server_core::exchange::{annotate, artifact, spool, upload};
 use undertone_server_core::service::notification::credential;
 use undertone_server_core::service::{
-    audit_log, challenge, dataset, delivery, invitation, lease, model, offer, question, reset, restoration, round,
-    site_key, worker,
+    audit_log, challenge, dataset, delivery, invitation, lease, ledger, model, offer, question, reset, restoration,
+    round, site_key, worker,
 };
 use undertone_server_core::{auth, compute, ctx, db, keys};
 
@@ -289,6 +290,10 @@ fn rows() -> Vec<(&'static str, String)> {
                 seconds(compute::PATIENCE),
                 grouped(compute::MOST_KEPT as u64)
             ),
+        ),
+        (
+            "certificate of a job on an account with the filter `gaussian`; its composed steps; at a time for questions",
+            format!("a μ of about {MOST_CERTIFIED_MU}; {}; {}", grouped(MOST_CERTIFIED_STEPS), ledger::MOST_QUESTIONS),
         ),
         (
             "passwords hashed at a time, on eight or more processors; that wait; of sign-ins from one address (IPv6: /64)",

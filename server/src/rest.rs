@@ -151,6 +151,7 @@ fn table() -> OpenApiRouter<Ctx> {
         .routes(routes!(job_life::resume))
         .routes(routes!(job_life::hold))
         .routes(routes!(job_life::release))
+        .routes(routes!(job_life::leave))
         .routes(routes!(job_life::retry))
         .routes(routes!(job_life::review))
         .routes(routes!(draft::list, draft::create))
@@ -185,6 +186,11 @@ fn table() -> OpenApiRouter<Ctx> {
         .routes(routes!(model::in_consortium))
         .routes(routes!(model::list))
         .routes(routes!(model::content))
+        .routes(routes!(model::delete))
+        .routes(routes!(model::record))
+        .routes(routes!(model::compare))
+        .routes(routes!(model::card))
+        .routes(routes!(model::archive))
 }
 
 /// Returns every route outside the dashboard: `/api/v1`, its description, and health.

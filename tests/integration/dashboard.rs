@@ -67,7 +67,8 @@ async fn set_budgets(stage: &TestConsortium, visitor: &PageVisitor) -> TestResul
     visitor.sound("budget").await?;
     let account = &stage.dataset("one").await?.accounts[0];
     assert_eq!((account.unit, account.epsilon.get()), (PrivacyUnit::Record, 60.0));
-    let budget = NewBudget { unit: PrivacyUnit::Record, epsilon: Epsilon::new(60.0)?, delta: Delta::new(1e-6)? };
+    let budget =
+        NewBudget { unit: PrivacyUnit::Record, epsilon: Epsilon::new(60.0)?, delta: Delta::new(1e-6)?, filter: None };
     for (site, name) in stage.sites.iter().skip(1).zip(scene::PRIVATE).skip(1) {
         site.client.set_budget(stage.dataset(name).await?.id, &budget).await?;
     }

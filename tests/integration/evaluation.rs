@@ -10,6 +10,8 @@ use undertone_api::budget::EntryKind;
 use undertone_api::id::JobId;
 use undertone_api::job::evaluation::{Party, ScoreBins, Spec};
 use undertone_api::job::{JobState, NewJob, Report, Spec as AnySpec};
+use undertone_api::model::Artifact;
+use undertone_api::model::record::{ModelComparison, ModelRecord, QualityOrigin};
 use undertone_api::signed::Certificate;
 use undertone_privacy::{NoiseMultiplier, PrivacyUnit};
 use undertone_server_core::service::certificate::verify::{TrustedInputs, verify};
@@ -75,7 +77,8 @@ async fn model_of_a_job_is_evaluated_on_the_data_of_three_sites() -> TestResult<
         assert_eq!(commits.map(|entry| entry.count).sum::<u64>(), 3, "{name}: two rounds and one evaluation");
         assert!(dataset.accounts.first().ok_or("an account")?.spent > before, "{name} is charged");
     }
-    continue_training(&stage, trained, &digest).await?;
+    let continued = continue_training(&stage, trained, &digest).await?;
+    check_registry(&stage, trained, continued).await?;
     scene::wait_for_proofs(&stage, 4).await?;
 
     // The site's own evaluation is exact, and needs no job.
@@ -88,7 +91,7 @@ async fn model_of_a_job_is_evaluated_on_the_data_of_three_sites() -> TestResult<
 }
 
 /// Trains the evaluated model for another round, and verifies the certificate of both jobs together.
-async fn continue_training(stage: &TestConsortium, trained: JobId, digest: &str) -> TestResult<()> {
+async fn continue_training(stage: &TestConsortium, trained: JobId, digest: &str) -> TestResult<JobId> {
     let plan = scene::small_job(stage, 1, 300).await?.begin_with(digest);
     let proposed = stage.sites[0].client.propose(stage.consortium, &plan.job()).await?;
     assert_eq!(proposed.initial_model.as_ref().map(|origin| origin.job), Some(trained));
@@ -110,6 +113,43 @@ async fn continue_training(stage: &TestConsortium, trained: JobId, digest: &str)
         let alone = party.charged.as_ref().and_then(|charged| charged.renyi);
         assert!(sum.figure.and_then(|figure| figure.epsilon) > alone.and_then(|figure| figure.epsilon));
     }
+    Ok(job)
+}
+
+/// Reads both versions in the registry, downloads the second in every form, and deletes it.
+async fn check_registry(stage: &TestConsortium, trained: JobId, continued: JobId) -> TestResult<()> {
+    let client = &stage.sites[0].client;
+    let mut models = Vec::new();
+    for job in [trained, continued] {
+        let files = client.artifacts(job).await?;
+        models.push(files.into_iter().find(|file| file.name == "model.safetensors").ok_or("a model")?);
+    }
+    let [first, second] = &models[..] else { return Err("two models".into()) };
+    let record: ModelRecord = client.get(&format!("/artifacts/{}/model", first.id)).await?;
+    assert_eq!((record.version, record.continued_by.len()), (1, 1));
+    let evaluated = record.quality.iter().filter(|one| one.origin == QualityOrigin::Evaluation);
+    assert!(evaluated.count() > 0 && record.quality.iter().any(|one| one.origin == QualityOrigin::Training));
+    let record: ModelRecord = client.get(&format!("/artifacts/{}/model", second.id)).await?;
+    assert_eq!((record.version, record.line.len()), (2, 2));
+    assert_eq!(record.privacy.iter().map(|sum| sum.jobs).collect::<Vec<_>>(), [2; 3]);
+    let address = format!("/artifacts/{}/model/comparison?with={}", first.id, second.id);
+    let comparison: ModelComparison = client.get(&address).await?;
+    assert!(comparison.quality.iter().all(|one| one.low <= one.difference && one.difference <= one.high));
+    assert!(comparison.settings.iter().any(|one| one.field == "initial_model"));
+    let card = String::from_utf8(client.download(&format!("/artifacts/{}/model/card", second.id)).await?)?;
+    assert!(card.contains(&second.digest) && card.contains("any one record"), "{card}");
+    let archive = client.download(&format!("/artifacts/{}/model/archive", second.id)).await?;
+    let description = b"loader_module: mlflow.onnx";
+    assert!(archive.windows(description.len()).any(|window| window == description));
+
+    let reason = serde_json::json!({ "reason": "a speaker withdrew" });
+    let deleted: Artifact = client.post(&format!("/artifacts/{}/deletion", second.id), &reason).await?;
+    assert_eq!(deleted.deletion.map(|deletion| deletion.reason).as_deref(), Some("a speaker withdrew"));
+    assert!(client.content(second.id).await.is_err());
+    let plan = scene::small_job(stage, 1, 300).await?.begin_with(&second.digest);
+    let refused = client.propose(stage.consortium, &plan.job()).await.err().ok_or("a deleted model begins no job")?;
+    let refused = refused.problem().map(|problem| format!("{problem:?}")).unwrap_or_default();
+    assert!(refused.contains("a speaker withdrew"), "{refused}");
     Ok(())
 }
 

@@ -23,4 +23,5 @@ mod refusal;
 mod simulation;
 mod supply;
 mod tampering;
+mod terms;
 mod transcription;

@@ -150,7 +150,7 @@ fn alike(piece: &[f32], file: &[f32]) -> bool {
 
 fn what_stays_was_never_received(job_files: &JobFiles, clouds: &FakeClouds, recording: &Path) -> TestResult<()> {
     let samples = audio::read(recording, audio::LONGEST)?.samples;
-    let voice = VoiceConfig::default().start()?;
+    let voice = VoiceConfig::Vocoder { detail: 13, varied: true }.start()?;
     let sound = |piece: &Piece| &samples[piece.samples.start as usize..piece.samples.end as usize];
     let clouds = clouds.distinct();
     // Returns whether a piece was received in the common voice or, with `as_it_is`, unconverted. A sent piece has the

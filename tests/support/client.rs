@@ -211,7 +211,7 @@ impl TestClient {
     /// [`CallError`].
     pub async fn approve(&self, job: JobId, dataset: DatasetId) -> Called<Job> {
         let signature = self.signed_approval(job, dataset).await?;
-        self.post(&format!("/jobs/{job}/datasets/{dataset}/approve"), &ApproveRequest { signature }).await
+        self.post(&format!("/jobs/{job}/datasets/{dataset}/approve"), &ApproveRequest { signature, terms: None }).await
     }
 
     /// Signs the approval of a job for one dataset, with the manifest shown by the server; `None` for a member without
@@ -289,10 +289,17 @@ impl TestClient {
     /// # Errors
     /// [`CallError`].
     pub async fn content(&self, artifact: ArtifactId) -> Called<Vec<u8>> {
-        let path = format!("/artifacts/{artifact}/content");
-        let answer = self.request(Method::GET, &path).send().await;
-        let answer = answer.and_then(reqwest::Response::error_for_status).map_err(|e| self.transport(&path, e))?;
-        Ok(answer.bytes().await.map_err(|source| self.transport(&path, source))?.to_vec())
+        self.download(&format!("/artifacts/{artifact}/content")).await
+    }
+
+    /// Returns the bytes of an answer that is no JSON.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn download(&self, path: &str) -> Called<Vec<u8>> {
+        let answer = self.request(Method::GET, path).send().await;
+        let answer = answer.and_then(reqwest::Response::error_for_status).map_err(|e| self.transport(path, e))?;
+        Ok(answer.bytes().await.map_err(|source| self.transport(path, source))?.to_vec())
     }
 
     /// Sends a GET request and parses the answer.

@@ -66,7 +66,7 @@ pub async fn set_budgets(stage: &TestConsortium, epsilon: f64) -> TestResult<()>
 /// # Errors
 /// Any step that does not work as documented.
 pub async fn set_budgets_of(stage: &TestConsortium, unit: PrivacyUnit, epsilon: f64) -> TestResult<()> {
-    let budget = NewBudget { unit, epsilon: Epsilon::new(epsilon)?, delta: Delta::new(1e-6)? };
+    let budget = NewBudget { unit, epsilon: Epsilon::new(epsilon)?, delta: Delta::new(1e-6)?, filter: None };
     for (site, name) in private_sites(&stage.sites).zip(PRIVATE) {
         site.client.set_budget(stage.dataset(name).await?.id, &budget).await?;
     }

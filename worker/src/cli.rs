@@ -12,6 +12,7 @@ pub mod data;
 mod doctor;
 mod enroll;
 mod evaluate;
+mod export;
 mod jobs;
 mod ledger;
 mod lineage;
@@ -78,6 +79,8 @@ enum WorkerCommand {
     Tune(Box<tune::TuneCommand>),
     /// Evaluate a model on a dataset of this site, for this terminal alone: accuracy by class, confusions, calibration.
     Evaluate(evaluate::EvaluateCommand),
+    /// Export a model as an ONNX graph, which other programs run.
+    Export(export::ExportCommand),
     /// Fine-tune a model on a dataset of this site, without noise and without a charge, for this site alone.
     Personalize(personalize::PersonalizeCommand),
     /// Recognize recordings with a model, for this terminal alone: words with times and confidence.
@@ -121,9 +124,22 @@ enum WorkerCommand {
     Approve {
         /// The job's id, or a unique prefix.
         job: String,
+        /// This site's answer to a term that the proposal leaves to it: `noise_multiplier=2`, `rounds=20`. Repeat it for
+        /// each term; an omitted one keeps the proposal's value.
+        #[arg(long = "term", value_name = "NAME=VALUE")]
+        terms: Vec<String>,
     },
     /// Hold a job: this site stops its part, and the deadlines of every participant stop.
     Hold {
+        /// The job's id, or a unique prefix.
+        job: String,
+        /// The reason, which the other participants can read.
+        #[arg(long)]
+        reason: String,
+    },
+    /// Leave a job for good: this site stops its part, and its unpaid reservation returns. The job continues without it
+    /// while its quorum allows.
+    Leave {
         /// The job's id, or a unique prefix.
         job: String,
         /// The reason, which the other participants can read.
@@ -200,6 +216,7 @@ fn run_command(arguments: &CommandLine, out: &mut dyn Write) -> Result<(), Comma
         WorkerCommand::Data(data) => Ok(data.run(&folder, clock(), out)?),
         WorkerCommand::Tune(tune) => tune.run(&folder, out),
         WorkerCommand::Evaluate(evaluate) => evaluate.run(&folder, out),
+        WorkerCommand::Export(export) => export.run(out),
         WorkerCommand::Personalize(personalize) => personalize.run(&folder, out),
         WorkerCommand::Recognize(recognize) => recognize.run(&folder, out),
         WorkerCommand::Config(config::ConfigAction::Check { config }) => config::check(&folder, config.as_deref(), out),
@@ -216,9 +233,14 @@ fn run_command(arguments: &CommandLine, out: &mut dyn Write) -> Result<(), Comma
         WorkerCommand::Jobs { job: None } => jobs::list(&folder, out),
         WorkerCommand::Jobs { job: Some(job) } => jobs::show_job(&folder, job, out),
         WorkerCommand::Hold { job, reason } => jobs::hold(&folder, job, Some(reason), clock(), out),
+        WorkerCommand::Leave { job, reason } => jobs::leave(&folder, job, reason, clock(), out),
         WorkerCommand::Release { job } => jobs::hold(&folder, job, None, clock(), out),
-        WorkerCommand::Approve { job } => jobs::decide(&folder, job, None, clock(), out),
-        WorkerCommand::Refuse { job, reason } => jobs::decide(&folder, job, Some(reason), clock(), out),
+        WorkerCommand::Approve { job, terms } => {
+            jobs::decide(&folder, job, &jobs::TerminalAnswer::Approve { terms }, clock(), out)
+        }
+        WorkerCommand::Refuse { job, reason } => {
+            jobs::decide(&folder, job, &jobs::TerminalAnswer::Refuse { reason }, clock(), out)
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 //! record its progress. The daemon makes no decision about releases; `site` does.
 
 mod decisions;
+mod departure;
 mod error;
 mod exchange;
 mod hold;
@@ -13,6 +14,7 @@ mod lease;
 mod log;
 mod maintenance;
 mod part;
+mod part_end;
 mod part_session;
 mod peers;
 mod release_clock;
@@ -59,7 +61,8 @@ pub(crate) use log::MOST_WAITING;
 pub use maintenance::import_receipts;
 #[cfg(test)]
 pub(crate) use maintenance::{MOST_SHOWN, MOST_SHOWN_BYTES};
-pub use part::{WorkExamination, acknowledge_end, begin_part, close_part, examine_work, final_receipts, refuse_work};
+pub use part::{WorkExamination, begin_part, examine_work, refuse_work};
+pub use part_end::{acknowledge_end, close_part, final_receipts};
 pub use part_session::{PartSession, Submission, UncountersignedReceipts};
 pub use release_clock::{ClockRecord, ClockTick, ReleaseClock, ReleaseTimeline, SystemTimeline};
 
@@ -282,6 +285,7 @@ impl Daemon {
             let site = Arc::clone(&site);
             async move {
                 decisions::send_decisions(&site).await;
+                departure::send_departures(&site).await;
                 hold::send_holds(&site).await;
             }
         }));
@@ -300,7 +304,7 @@ impl Daemon {
         self.tasks.spawn(run_periodically(ORPHANS, self.stop.clone(), move || {
             let site = Arc::clone(&site);
             let parts = Arc::clone(&parts);
-            async move { part::report_orphans(&site, &parts).await }
+            async move { part_end::report_orphans(&site, &parts).await }
         }));
         let mut next_pauses = pauses();
         while !self.stop.is_cancelled() {

@@ -369,24 +369,6 @@ impl Gateway {
         }
     }
 
-    /// Sends the site's signed answer to a proposed job.
-    ///
-    /// # Errors
-    /// [`GatewayError`].
-    pub async fn decide(&self, decision: &Signed) -> Result<(), GatewayError> {
-        let make = || v1::DecideRequest { decision: Some(decision.clone().into()), hold: None };
-        self.call(CALL, make, |mut client, request| async move { client.decide(request).await }).await.map(|_| ())
-    }
-
-    /// Sends the site's signed hold of a job, or its end.
-    ///
-    /// # Errors
-    /// [`GatewayError`].
-    pub async fn hold(&self, hold: &Signed) -> Result<(), GatewayError> {
-        let make = || v1::DecideRequest { decision: None, hold: Some(hold.clone().into()) };
-        self.call(CALL, make, |mut client, request| async move { client.decide(request).await }).await.map(|_| ())
-    }
-
     /// Renews a lease; returns whether the job continues.
     ///
     /// # Errors

@@ -6,6 +6,7 @@
 use undertone_api::job::transcription::ProviderProtocol;
 use undertone_api::job::transcription::window::SOUND;
 use undertone_api::signed::{MOST_APPROVAL_BYTES, MOST_APPROVAL_KEYS};
+use undertone_privacy::ledger::{MOST_CERTIFIED_MU, MOST_CERTIFIED_STEPS};
 
 use crate::config::check::{KEY_DAYS, MOST_RUNS};
 use crate::config::queries::LEAST_MEMORY;
@@ -32,6 +33,10 @@ fn worker_limits() -> Vec<(&'static str, String)> {
     let connection = [gateway::CONNECT, gateway::CALL, gateway::TRANSFER].map(seconds).join("; ");
     let words = [sensitive::MOST_LISTED, sensitive::MOST_PATTERNS, vocabulary::MOST_WORDS];
     vec![
+        (
+            "certificate of a job on an account with the filter `gaussian`; its composed steps",
+            format!("a μ of about {MOST_CERTIFIED_MU}; {}", group_digits(MOST_CERTIFIED_STEPS)),
+        ),
         ("jobs that run at a time", format!("`concurrent_runs`, 1 to {MOST_RUNS}")),
         ("approval keys that are pinned", MOST_APPROVAL_KEYS.to_string()),
         ("signed approval", format!("{} KiB", MOST_APPROVAL_BYTES >> 10)),

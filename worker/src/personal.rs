@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use serde::Serialize;
-use undertone_api::job::dp_sgd::Optimizer as Rule;
+use undertone_api::job::dp_sgd::{Optimizer as Rule, TrainingLoss};
 
 use crate::dp::layers::output::FrameScore;
 use crate::dp::optimizer::{Optimizer, StepDirection};
@@ -95,6 +95,12 @@ pub enum PersonalError {
         /// The split in words.
         split: &'static str,
     },
+    /// The model learned characters.
+    #[error(
+        "the model was trained with the loss `ctc`, and this command trains with the labels of frames: use a model of \
+         aligned labels"
+    )]
+    Ctc,
     /// The training diverged.
     #[error("the parameters are no longer finite: choose a smaller --learning-rate than {0}")]
     Diverged(f64),
@@ -152,6 +158,9 @@ pub fn personalize(
     let terms = terms.check()?;
     let file = std::fs::read(path).map_err(|source| PersonalError::File { path: path.to_owned(), source })?;
     let before = read_site_model(&file)?;
+    if before.usage().loss == Some(TrainingLoss::Ctc) {
+        return Err(PersonalError::Ctc);
+    }
     let dataset =
         Dataset::open(folder).map_err(|source| EvaluationError::NoLabels { dataset: name.to_owned(), source })?;
     check_dataset(&before, &dataset)?;

@@ -60,7 +60,8 @@ pub struct RecognizerFiles {
 pub struct RecognizerOptions {
     /// The factor of the language model; `None` for the usual one of the labels: 10 for phones, 2 for characters.
     pub language_weight: Option<f64>,
-    /// Whether the mean of the recording is subtracted from its features; `None` for that of the dataset, or else yes.
+    /// Whether the mean of the recording is subtracted from its features; `None` for the choice of the
+    /// dataset, or else of the model's file, or else yes.
     pub subtracts_mean: Option<bool>,
     /// The limit of a recording's length, seconds.
     pub longest: f64,
@@ -140,7 +141,9 @@ impl ModelRecognizer {
         let dataset = files.dataset.as_ref().map(|(folder, name)| open_dataset(&model, folder, name)).transpose()?;
         let mut treatment = choose_treatment(model.shape().inputs)?;
         let of_dataset = dataset.as_ref().and_then(|dataset| dataset.meta().treatment);
-        let subtracts = of_dataset.is_none_or(|treatment| treatment.normalization != Normalization::None);
+        let of_file = model.usage().features.as_ref().and_then(|features| features.subtracts_mean);
+        let subtracts = of_dataset.map(|treatment| treatment.normalization != Normalization::None).or(of_file);
+        let subtracts = subtracts.unwrap_or(true);
         if !options.subtracts_mean.unwrap_or(subtracts) {
             treatment.normalization = Normalization::None;
         }

@@ -8,12 +8,13 @@ use undertone_privacy::{Adjacency, Event, NoiseMultiplier, PrivacyUnit};
 use uuid::Uuid;
 
 use crate::id::{ConsortiumId, DatasetId, JobId, LineageId, OrganizationId, WorkerId};
+use crate::job::PartyTerms;
 use crate::job::{Charge, DatasetUse, NewJob};
 use crate::model::source::ModelSource;
 use crate::signed::{
     AuditStatement, Certificate, CertificateFile, CertificatePins, Countersignature, Document, JobLimits, KeyChange,
     KeyRotation, LogHead, Manifest, ManifestParticipant, ModelOrigin, PinnedCertificate, PresenceProof, Receipt,
-    ReleaseTick, Signed, SiteDecision, SiteHold, SiteKeys, key_id,
+    ReleaseTick, Signed, SiteDecision, SiteDeparture, SiteHold, SiteKeys, key_id,
 };
 
 fn key(seed: u8) -> SigningKey {
@@ -66,6 +67,7 @@ fn manifests() -> Vec<Manifest> {
             model,
             initial_model,
             limits,
+            proposal: None,
             issued_at: AT,
         }
     };
@@ -158,7 +160,13 @@ fn no_change_of_a_receipt_or_a_decision_is_believed() {
     let reason = "not now".to_owned();
     let hold = SiteHold { manifest: manifest.clone(), job, dataset, hold: true, reason: reason.clone(), at: AT };
     try_document("api.hold", 600, &[hold]);
-    try_document("api.decision", 600, &[SiteDecision { manifest, job, dataset, approve: false, reason, at: AT }]);
+    let departure = SiteDeparture { manifest: manifest.clone(), job, dataset, reason: reason.clone(), at: AT };
+    try_document("api.departure", 600, &[departure]);
+    try_document(
+        "api.decision",
+        600,
+        &[SiteDecision { manifest, job, dataset, approve: false, reason, terms: PartyTerms::default(), at: AT }],
+    );
     try_document("api.presence", 600, &[PresenceProof { worker: WorkerId(ID), challenge: "00ff".to_owned() }]);
 }
 

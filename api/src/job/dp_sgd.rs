@@ -20,6 +20,7 @@ mod norm;
 mod report;
 mod rounds;
 mod selection;
+mod terms;
 #[cfg(test)]
 mod tests;
 
@@ -28,7 +29,7 @@ use sha2::{Digest as _, Sha256};
 use undertone_privacy::{Event, PrivacyUnit, SamplingRate};
 
 use super::audit::{AuditPlan, AuditTrial, CanaryFamily};
-use super::{AllowedMeasurements, Charge, DatasetUse, JobKind, RoundSeries};
+use super::{AllowedMeasurements, Charge, DatasetUse, JobKind, OpenTerm, RoundSeries, TermName, TermRange};
 use crate::dataset::{Dataset, Visibility};
 use crate::id::DatasetId;
 use crate::model::source::ModelSource;
@@ -77,6 +78,10 @@ pub struct Party {
     /// Its noise in the private series. A private dataset must have it; a public one without it sends exact gradients.
     #[serde(default)]
     pub noise: Option<Noise>,
+    /// The number of the first rounds of the private arm in which it sends a vector. Absent: every round.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 100_000))]
+    pub rounds: Option<u32>,
 }
 
 /// A public test set, at the lead participant's worker.
@@ -162,6 +167,10 @@ pub struct Spec {
     /// The participants. The first leads and must be public.
     #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 100))]
     pub participants: Vec<Party>,
+    /// The terms of the private arm that the owners set themselves with their approval, each within a range.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(max_items = 404))]
+    pub open_terms: Vec<OpenTerm>,
     /// The test sets.
     #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 20))]
     pub tests: Vec<TestSet>,
@@ -207,6 +216,15 @@ impl Spec {
         arms.extend(self.open.is_some().then_some(Arm::Open));
         arms.extend(self.private.is_some().then_some(Arm::Private));
         arms
+    }
+
+    /// Returns the arm that makes a file of the job; `None` for a file that is no model.
+    pub fn arm_of_file(&self, file: &str) -> Option<Arm> {
+        match file {
+            "warm_start.safetensors" => Some(Arm::Public),
+            "model.safetensors" => self.arms().last().copied(),
+            _ => self.arms().into_iter().find(|arm| file == format!("model-{}.safetensors", arm.series())),
+        }
     }
 
     /// Returns the rounds of an arm; `None` for the public arm and for arms that do not run.
@@ -257,6 +275,14 @@ impl JobKind for Spec {
     fn settle(mut self, datasets: &[Dataset]) -> Self {
         self.model.classes.get_or_insert(check::most_classes(&self.datasets(), datasets));
         self
+    }
+
+    fn open_terms(&self, dataset: DatasetId) -> Vec<TermRange> {
+        terms::open_terms(self, dataset)
+    }
+
+    fn set_term(&mut self, dataset: DatasetId, term: TermName, value: f64) {
+        terms::set_term(self, dataset, term, value);
     }
 
     fn datasets(&self) -> Vec<(DatasetId, DatasetUse)> {
@@ -320,12 +346,7 @@ impl JobKind for Spec {
     }
 
     fn model_source(&self, file: &str) -> Option<ModelSource> {
-        let arm = match file {
-            "warm_start.safetensors" => Arm::Public,
-            "model.safetensors" => *self.arms().last()?,
-            _ => *self.arms().iter().find(|arm| file == format!("model-{}.safetensors", arm.series()))?,
-        };
-        Some(match arm {
+        Some(match self.arm_of_file(file)? {
             Arm::Public => ModelSource::Public,
             Arm::Open => ModelSource::Open,
             Arm::Private => ModelSource::Private,
@@ -355,6 +376,12 @@ impl JobKind for Spec {
                     Some((party.dataset, weight))
                 })
                 .collect(),
+            until: match arm {
+                Arm::Private => {
+                    self.participants.iter().filter_map(|party| Some((party.dataset, party.rounds?))).collect()
+                }
+                Arm::Open | Arm::Public => Vec::new(),
+            },
             length: self.vector_length(rounds, datasets),
             precision: rounds.exchange.precision,
         };

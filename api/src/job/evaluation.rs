@@ -202,9 +202,14 @@ impl JobKind for Spec {
             quorum: self.quorum.saturating_add(1),
             deadline_seconds: self.deadline_seconds,
             weights: self.participants.iter().filter(is_known).map(|party| (party.dataset, 1.0)).collect(),
+            until: Vec::new(),
             length: Some(self.vector_length()),
             precision: Precision::F32,
         }]
+    }
+
+    fn read_model(&self) -> Option<&str> {
+        Some(&self.model)
     }
 
     fn allowed_measurements(&self) -> AllowedMeasurements {

@@ -8,7 +8,7 @@ use time::OffsetDateTime;
 use undertone_privacy::Event;
 
 use super::transcription::window::ONE_WORD;
-use super::{ExternalRelease, JobState, RoundSeries, Spec};
+use super::{ExternalRelease, JobState, RoundSeries, Spec, TermRange};
 use crate::dataset::{Dataset, Visibility};
 use crate::id::{DatasetId, JobId};
 use crate::plan::PlanParty;
@@ -116,6 +116,10 @@ pub struct JobReview {
     #[serde(default, with = "time::serde::rfc3339::option")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, format = DateTime))]
     pub not_after: Option<OffsetDateTime>,
+    /// The terms that the proposal leaves to this dataset's owner, with the values of this review; empty if there are
+    /// none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub terms: Vec<TermRange>,
     /// The present cost to the dataset, and the remaining budget; absent if nothing is charged.
     pub cost: Option<PlanParty>,
     /// The disclosures.
@@ -204,7 +208,7 @@ fn add_outside(
     } else {
         format!("{parts}, among dummies that need not hide anything: the recordings are public")
     };
-    let own = "; voices leave as they are, so each can tell who speaks";
+    let own = "; voices leave so that each can tell who speaks";
     say(Observer::Providers, form, 1, if outside.voices { words + own } else { words });
     let plan = "that it was paid, and the plan with its promises; no sound, no text, no count of what was said or sent";
     say(Observer::Server, DisclosureForm::Fact, 1, plan.to_owned());

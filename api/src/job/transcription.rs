@@ -146,7 +146,7 @@ impl JobKind for Spec {
             recipients: self.providers.iter().map(|provider| provider.name.clone()).collect(),
             colluding: self.colluding.get(),
             distance: self.participant.distance.get(),
-            voices: self.voice.tells_speakers(),
+            voices: self.voice.identifies_speakers(),
         })
     }
 }

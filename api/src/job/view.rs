@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
 use super::diagnosis::Diagnosis;
-use super::{Charge, DatasetUse, Hold, JobState, Report, Spec};
+use super::{Charge, DatasetUse, Departure, Hold, JobState, PartyTerms, Report, Spec};
 use crate::budget::BudgetRefusal;
 use crate::dataset::Visibility;
 use crate::id::{ConsortiumId, DatasetId, JobId, OrganizationId};
@@ -24,13 +24,17 @@ pub struct NewJob {
 }
 
 /// An owner's approval.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Approve))]
 #[serde(deny_unknown_fields)]
 pub struct ApproveRequest {
     /// The steward's signed approval. Datasets whose site verifies signatures need one.
     #[serde(default)]
     pub signature: Option<SignedApproval>,
+    /// The answer to the terms that the proposal leaves to this dataset's owner. An omitted term keeps the proposal's
+    /// value. With a signature the signed answer counts, and this one must be absent or equal to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub terms: Option<PartyTerms>,
 }
 
 /// An owner's refusal.
@@ -160,6 +164,10 @@ pub enum ParticipantState {
     Done,
     /// The part failed.
     Failed,
+    /// The party left the job, and its worker has not yet accounted for its releases.
+    Leaving,
+    /// The party left the job, and its reservation is settled.
+    Left,
 }
 
 /// A dataset in a job.
@@ -191,6 +199,9 @@ pub struct JobParticipant {
     pub consent: Option<Consent>,
     /// The state of its worker.
     pub state: ParticipantState,
+    /// The party's departure; absent unless it left the job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub departure: Option<Departure>,
     /// The job's worst-case charge to it.
     pub charge: Option<Charge>,
     /// Releases paid so far.

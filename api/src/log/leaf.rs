@@ -99,6 +99,10 @@ pub struct EntryRecord {
     pub evaluator: String,
     /// Digest of the receipt of a commit, hex.
     pub receipt: Option<String>,
+    /// The certificate of a reservation on an account with the Gaussian filter: a `JobCertificate` as JSON. Rows without one
+    /// have no such field, and the hash of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<String>,
     /// Time of the row, milliseconds since 1970 UTC.
     pub at_unix_milliseconds: i64,
 }
@@ -359,6 +363,7 @@ mod tests {
             count: 1,
             evaluator: "rdp-1".to_owned(),
             receipt: None,
+            certificate: None,
             at_unix_milliseconds: 0,
         }
     }
@@ -376,6 +381,21 @@ mod tests {
         for leaf in leaves {
             assert_eq!(LogLeaf::parse(&leaf.content()), Ok(leaf));
         }
+    }
+
+    #[test]
+    fn entry_without_a_certificate_keeps_its_bytes() {
+        let before = format!(
+            r#"{{"previous":"{}","account":"{nil}","sequence":1,"kind":"commit","job":"{nil}","dataset":"{nil}","series":"private","round":1,"attempt":1,"event":"{{\"event\":\"non_private\"}}","count":1,"evaluator":"rdp-1","receipt":null,"at_unix_milliseconds":0}}"#,
+            "00".repeat(32),
+            nil = Uuid::nil(),
+        );
+        assert_eq!(entry().content(), before);
+        assert_eq!(entry().hash(), "0fef1c65cf18daafbe3f02ff540009096467c9711fe1039c65ba83a87470516d");
+        let certified = EntryRecord { certificate: Some(r#"{"covers":9}"#.to_owned()), ..entry() };
+        assert_eq!(LogLeaf::parse(&certified.content()), Ok(LogLeaf::Entry(certified.clone())));
+        assert_ne!(certified.hash(), entry().hash());
+        assert!(certified.content().ends_with(r#""certificate":"{\"covers\":9}","at_unix_milliseconds":0}"#));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Every account that a job charges for one dataset, before and after the job. Costs are rounded up, remainders down.
 
 use serde::{Deserialize, Serialize};
-use undertone_privacy::ledger::Balance;
+use undertone_privacy::ledger::{Balance, FilterKind};
 use undertone_privacy::{Adjacency, PrivacyUnit};
 
 use super::AccountBalances;
@@ -33,6 +33,14 @@ pub struct PlanAccount {
     pub after: Option<f64>,
     /// Whether the account admits the job.
     pub fits: bool,
+    /// The filter by which the account admits jobs.
+    #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::filter))]
+    pub filter: FilterKind,
+    /// The most rounds of the plan that the account admits by its filter, after the releases in reserve; at most 100,000. Absent
+    /// for a job without rounds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rounds_that_fit: Option<u32>,
     /// Why the job has no price for this unit, and the remedy; absent if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -46,26 +54,34 @@ impl PlanAccount {
         charge: &Charge,
         balances: &AccountBalances,
         own: &AccountQuote,
+        rounds: Option<u32>,
     ) -> Vec<Self> {
-        std::iter::once(Self::priced(charge, own)).chain(Self::list_others(dataset, charge, balances)).collect()
+        let others = Self::list_others(dataset, charge, balances, rounds);
+        std::iter::once(Self::priced(charge, own, rounds)).chain(others).collect()
     }
 
-    /// Returns the other accounts that `charge` on `dataset` charges, without that of its own unit.
-    pub fn list_others(dataset: &Dataset, charge: &Charge, balances: &AccountBalances) -> Vec<Self> {
-        balances.limited(dataset, charge).map(|(unit, balance)| Self::other(charge, unit, balance)).collect()
+    /// Returns the other accounts that `charge` on `dataset` charges, without that of its own unit, for a plan of so many
+    /// rounds.
+    pub fn list_others(
+        dataset: &Dataset,
+        charge: &Charge,
+        balances: &AccountBalances,
+        rounds: Option<u32>,
+    ) -> Vec<Self> {
+        balances.limited(dataset, charge).map(|(unit, balance)| Self::other(charge, unit, balance, rounds)).collect()
     }
 
-    fn other(charge: &Charge, unit: PrivacyUnit, balance: &Balance) -> Self {
+    fn other(charge: &Charge, unit: PrivacyUnit, balance: &Balance, rounds: Option<u32>) -> Self {
         match charge.for_unit(unit) {
-            Ok(charge) => Self::priced(&charge, &AccountQuote::paying(balance, &charge)),
+            Ok(charge) => Self::priced(&charge, &AccountQuote::paying(balance, &charge), rounds),
             Err(error) => {
-                let unpriced = Self::priced(charge, &AccountQuote::refusing(balance, charge));
+                let unpriced = Self::priced(charge, &AccountQuote::refusing(balance, charge), None);
                 Self { unit, epsilon: None, reason: Some(charge.explain_refusal(unit, error)), ..unpriced }
             }
         }
     }
 
-    fn priced(charge: &Charge, quote: &AccountQuote) -> Self {
+    fn priced(charge: &Charge, quote: &AccountQuote, rounds: Option<u32>) -> Self {
         let budget = quote.balance.budget();
         let after = quote.project(0);
         Self {
@@ -77,6 +93,8 @@ impl PlanAccount {
             before: quote.balance.summary().committed_epsilon,
             after: budget.is_some().then_some(after.epsilon).filter(|epsilon| epsilon.is_finite()),
             fits: after.fits,
+            filter: quote.balance.filter(),
+            rounds_that_fit: rounds.filter(|_| budget.is_some()).map(|rounds| quote.rounds_that_fit(rounds)),
             reason: None,
         }
     }

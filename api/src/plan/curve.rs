@@ -1,12 +1,15 @@
 //! ε against rounds: the resulting ε of an account for more or fewer rounds of a plan.
 
 use serde::{Deserialize, Serialize};
+use undertone_privacy::ledger::FilterKind;
 
 use super::PricedPlan;
 use super::price::{AccountQuote, MOST_ROUNDS};
 
 /// The number of steps of a curve.
 const STEPS: u32 = 24;
+/// The number of steps under the Gaussian filter, where each point certifies a job.
+const WHOLE_STEPS: u32 = 8;
 
 /// ε of an account against the rounds of a plan, at no more than 29 points, including the plan's own rounds.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -27,8 +30,9 @@ impl PricedPlan {
         let far = self.rounds.saturating_mul(4);
         let end =
             self.rounds.saturating_add(self.rounds / 2).max(fit.saturating_add(fit / 4).min(far)).clamp(4, MOST_ROUNDS);
+        let steps = if quote.balance.filter() == FilterKind::Gaussian { WHOLE_STEPS } else { STEPS };
         let mut rounds: Vec<u32> =
-            (1..=STEPS).map(|step| (f64::from(end) * f64::from(step) / f64::from(STEPS)) as u32).collect();
+            (1..=steps).map(|step| (f64::from(end) * f64::from(step) / f64::from(steps)) as u32).collect();
         rounds.extend([1, self.rounds.min(end)]);
         rounds.extend([fit, fit.saturating_add(1)].into_iter().filter(|fit| *fit <= end));
         rounds.retain(|rounds| *rounds > 0);

@@ -4,7 +4,31 @@ use undertone_privacy::{NoiseMultiplier, SamplingRate};
 
 use super::{PlanParameter, RoundedKind};
 use crate::id::DatasetId;
+use crate::job::TermName;
 use crate::job::dp_sgd::Spec;
+
+impl Spec {
+    /// Fits the ranges of open terms to a changed parameter: the proposal's own value lies within them.
+    fn fit_open_terms(&mut self, knob: PlanParameter, dataset: DatasetId, value: f64) {
+        for open in &mut self.open_terms {
+            let is_own = open.dataset.is_none_or(|own| own == dataset);
+            match (knob, open.term) {
+                (PlanParameter::Rounds, TermName::Rounds) => {
+                    open.max = open.max.min(value);
+                    open.min = open.min.min(value);
+                }
+                (PlanParameter::Noise, TermName::NoiseMultiplier)
+                | (PlanParameter::SamplingRate, TermName::SamplingRate)
+                    if is_own =>
+                {
+                    open.max = open.max.max(value);
+                    open.min = open.min.min(value);
+                }
+                _ => {}
+            }
+        }
+    }
+}
 
 impl RoundedKind for Spec {
     fn rounds(&self) -> u32 {
@@ -27,8 +51,11 @@ impl RoundedKind for Spec {
 
     fn set(&mut self, knob: PlanParameter, dataset: DatasetId, value: f64) {
         if knob == PlanParameter::Rounds {
-            self.private.iter_mut().for_each(|rounds| rounds.rounds = value as u32);
+            let all = value as u32;
+            self.private.iter_mut().for_each(|rounds| rounds.rounds = all);
+            self.participants.iter_mut().for_each(|party| party.rounds = party.rounds.filter(|own| *own < all));
         }
+        self.fit_open_terms(knob, dataset, value);
         for party in self.participants.iter_mut().filter(|party| party.dataset == dataset) {
             match (knob, NoiseMultiplier::new(value), SamplingRate::new(value)) {
                 (PlanParameter::Noise, Ok(z), _) => party.noise.iter_mut().for_each(|noise| noise.noise_multiplier = z),

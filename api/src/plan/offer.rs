@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 use undertone_privacy::SamplingRate;
+use undertone_privacy::ledger::FilterKind;
 
 use super::price::{AccountQuote, PricedPlan, RoundedKind};
 use super::release::{GaussianRelease, MOST_NOISE, least_noise};
@@ -109,7 +110,12 @@ impl<K: RoundedKind> OfferSearch<'_, K> {
     /// Returns the nearest number for the payers of every refusing account; `None` if an account has none.
     fn adjust_accounts(&self, knob: PlanParameter) -> Option<FittingChange> {
         let mut values: Vec<(DatasetId, String, f64, f64)> = Vec::new();
-        for quote in self.plan.quotes.iter().filter(|quote| !quote.project(0).fits) {
+        let refusing = || self.plan.quotes.iter().filter(|quote| !quote.project(0).fits);
+        // A search over real numbers certifies a job at every step, which takes too long for a page.
+        if refusing().any(|quote| quote.balance.filter() == FilterKind::Gaussian) {
+            return None;
+        }
+        for quote in refusing() {
             let bound = match knob {
                 PlanParameter::Noise => self.least_noise(quote)?,
                 PlanParameter::SamplingRate => self.highest_rate(quote)?,

@@ -50,8 +50,8 @@ impl PlanParty {
             curve: priced.zip(quote).map(|(priced, quote)| priced.curve(quote)).unwrap_or_default(),
             releases_that_fit: AccountQuote::paying(&balance, &charge).releases_that_fit(),
             accounts: match quote {
-                Some(own) => PlanAccount::list(dataset, &charge, balances, own),
-                None => PlanAccount::list(dataset, &charge, balances, &AccountQuote::paying(&balance, &charge)),
+                Some(own) => PlanAccount::list(dataset, &charge, balances, own, priced.map(|priced| priced.rounds)),
+                None => PlanAccount::list(dataset, &charge, balances, &AccountQuote::paying(&balance, &charge), None),
             },
             least_noise: least_noise(&balance, &charge),
             charge,

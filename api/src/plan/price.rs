@@ -1,12 +1,16 @@
 //! The charges of a plan to every account, and each account's answer: computed once, on copies of the balances.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
-use undertone_privacy::ledger::{Balance, Cost, Headroom, LedgerError, ReservationId};
-use undertone_privacy::{Adjacency, Event, Fixed, PrivacyUnit, mechanism};
+use undertone_privacy::ledger::{Balance, Cost, FilterKind, Headroom, LedgerError, ReservationId};
+use undertone_privacy::{Event, Fixed, mechanism};
 
 use super::PlanParameter;
+use super::balances::{AccountBalances, AccountKey};
 use crate::dataset::Dataset;
-use crate::id::{DatasetId, LineageId, OrganizationId};
+use crate::id::DatasetId;
 use crate::job::{Charge, JobKind};
 
 /// The most rounds of a job.
@@ -39,71 +43,6 @@ pub trait RoundedKind: JobKind {
     fn field(&self, knob: PlanParameter, dataset: DatasetId) -> String;
 }
 
-/// The identity of an account.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AccountKey {
-    /// The party.
-    pub organization: OrganizationId,
-    /// The lineage of its dataset.
-    pub lineage: LineageId,
-    /// The protected unit.
-    pub unit: PrivacyUnit,
-    /// The relation in the account's identity: always [`Adjacency::account`] of the charge's.
-    adjacency: Adjacency,
-}
-
-impl AccountKey {
-    /// Returns the account to which charges under `adjacency` go.
-    pub const fn new(
-        organization: OrganizationId,
-        lineage: LineageId,
-        unit: PrivacyUnit,
-        adjacency: Adjacency,
-    ) -> Self {
-        Self { organization, lineage, unit, adjacency: adjacency.account() }
-    }
-
-    /// Returns the account that a charge on a dataset goes to.
-    pub const fn from_charge(dataset: &Dataset, charge: &Charge) -> Self {
-        Self::new(dataset.organization, dataset.lineage, charge.unit, charge.adjacency)
-    }
-}
-
-/// The balances against which a plan is priced.
-#[derive(Debug, Clone, Default)]
-pub struct AccountBalances(Vec<(AccountKey, Balance)>);
-
-impl AccountBalances {
-    /// Adds an account; of two with one key the first counts.
-    pub fn add(&mut self, key: AccountKey, balance: Balance) {
-        if self.balance(key).is_none() {
-            self.0.push((key, balance));
-        }
-    }
-
-    /// Returns the other accounts with a limit that `charge` on `dataset` goes to: those of its lineage that protect
-    /// another unit. Releases in the clear are outside every limit and go to none.
-    pub fn limited<'a>(
-        &'a self,
-        dataset: &'a Dataset,
-        charge: &'a Charge,
-    ) -> impl Iterator<Item = (PrivacyUnit, &'a Balance)> {
-        let is_other = |key: &AccountKey| {
-            (key.organization, key.lineage) == (dataset.organization, dataset.lineage) && key.unit != charge.unit
-        };
-        let accounts = self
-            .0
-            .iter()
-            .filter(move |(key, balance)| !charge.is_in_the_clear() && is_other(key) && balance.budget().is_some());
-        accounts.map(|(key, balance)| (key.unit, balance))
-    }
-
-    /// Returns an account's balance.
-    pub fn balance(&self, key: AccountKey) -> Option<&Balance> {
-        self.0.iter().find(|(candidate, _)| *candidate == key).map(|(_, balance)| balance)
-    }
-}
-
 /// A charged dataset.
 #[derive(Debug, Clone)]
 pub struct ChargedDataset {
@@ -119,8 +58,11 @@ pub struct ChargedDataset {
 #[derive(Debug, Clone)]
 struct PayerCharge {
     charge: Charge,
-    /// The cost of one release on the account's orders; `None` if the event has no price there.
+    /// The cost of one release on the account's orders; `None` if the event has no price there, and under the Gaussian
+    /// filter, which charges the job as a whole.
     cost: Option<Cost>,
+    /// Whether the job has a price for the account's unit.
+    is_priced: bool,
 }
 
 /// The state of an account after a plan.
@@ -144,12 +86,20 @@ pub struct AccountQuote {
     /// The charge of each payer.
     dues: Vec<PayerCharge>,
     headroom: Headroom,
+    /// Under the Gaussian filter: the total cost by the number of more rounds, because a certificate takes milliseconds.
+    certified: RefCell<BTreeMap<i64, Option<Cost>>>,
 }
 
 impl AccountQuote {
     /// Makes an account without payers.
     fn new(balance: Balance) -> Self {
-        Self { headroom: balance.headroom(), balance, payers: Vec::new(), dues: Vec::new() }
+        Self {
+            headroom: balance.headroom(),
+            balance,
+            payers: Vec::new(),
+            dues: Vec::new(),
+            certified: RefCell::new(BTreeMap::new()),
+        }
     }
 
     /// Makes an account that pays one charge.
@@ -162,13 +112,29 @@ impl AccountQuote {
     /// Makes an account without a price for a charge, which it does not admit.
     pub(super) fn refusing(balance: &Balance, charge: &Charge) -> Self {
         let mut quote = Self::new(balance.clone());
-        quote.dues.push(PayerCharge { charge: charge.clone(), cost: None });
+        quote.refuse(charge.clone());
         quote
     }
 
     fn charge(&mut self, charge: Charge) {
         let cost = mechanism::curve(&charge.event, charge.adjacency, self.balance.grid()).ok();
-        self.dues.push(PayerCharge { charge, cost });
+        let is_priced = cost.is_some() || self.is_whole();
+        self.dues.push(PayerCharge { charge, cost, is_priced });
+    }
+
+    /// Adds a charge without a price.
+    fn refuse(&mut self, charge: Charge) {
+        self.dues.push(PayerCharge { charge, cost: None, is_priced: false });
+    }
+
+    /// Returns whether the account charges each job as a whole.
+    fn is_whole(&self) -> bool {
+        self.balance.filter() == FilterKind::Gaussian
+    }
+
+    /// Returns whether every charge has a price.
+    pub fn is_priced(&self) -> bool {
+        self.total(0).is_some()
     }
 
     /// Returns the charge of each payer, in their order.
@@ -179,6 +145,14 @@ impl AccountQuote {
     /// Returns the most releases, one of each payer, that fit into the remainder, without the plan's own number of
     /// them.
     pub fn releases_that_fit(&self) -> u64 {
+        if self.is_whole() {
+            let planned = self.dues.iter().map(|due| due.charge.releases).max().unwrap_or(0);
+            let fits = |releases: u64| {
+                let change = i64::try_from(releases).ok().zip(i64::try_from(planned).ok());
+                change.is_some_and(|(releases, planned)| self.admits(releases - planned))
+            };
+            return largest(planned, u64::from(MOST_ROUNDS), fits);
+        }
         self.round().map_or(0, |round| self.headroom.releases(&round))
     }
 
@@ -189,11 +163,37 @@ impl AccountQuote {
 
     /// Returns the total cost of all payers, with `change` rounds' releases more; `None` if one has no price.
     fn total(&self, change: i64) -> Option<Cost> {
+        if self.is_whole() {
+            if let Some(known) = self.certified.borrow().get(&change) {
+                return known.clone();
+            }
+            let cost = self.certify(change);
+            self.certified.borrow_mut().insert(change, cost.clone());
+            return cost;
+        }
         let zero = Cost::zero(self.balance.grid());
         self.dues.iter().try_fold(zero, |sum, due| {
             let releases = due.charge.releases.saturating_add_signed(change);
             sum.add(&due.cost.as_ref()?.times(releases)).ok()
         })
+    }
+
+    /// Returns the certified cost of all payers, each as a job of its own after those before it.
+    fn certify(&self, change: i64) -> Option<Cost> {
+        let mut balance = self.balance.clone();
+        let mut sum = Cost::zero(self.balance.grid());
+        for due in &self.dues {
+            if !due.is_priced {
+                return None;
+            }
+            let Charge { event, adjacency, releases, .. } = &due.charge;
+            let releases = releases.saturating_add_signed(change);
+            let cost = balance.job_cost(event, releases, *adjacency).ok()?;
+            sum = sum.add(cost.cost()).ok()?;
+            // A job that does not fit leaves the rest to the others: the sum does not fit either.
+            let _ = balance.reserve_job(ReservationId(0), &cost, releases);
+        }
+        Some(sum)
     }
 
     /// Returns the cost of one round to all payers; `None` if one has no price.
@@ -265,6 +265,13 @@ impl AccountQuote {
 
     /// Returns how many more rounds, and how many more jobs of the same kind, would fit after the plan.
     pub fn count_further(&self) -> (u64, u64) {
+        if self.is_whole() {
+            let Some(total) = self.total(0).filter(|_| self.admits(0)) else { return (0, 0) };
+            let fits = |more: u64| i64::try_from(more).is_ok_and(|more| self.admits(more));
+            let planned = self.dues.iter().map(|due| due.charge.releases).max().unwrap_or(1);
+            let jobs = self.headroom.after(&total).releases(&total);
+            return (largest(planned, u64::from(MOST_ROUNDS), fits), jobs);
+        }
         match (self.round(), self.total(0)) {
             (Some(round), Some(total)) if self.admits(0) => {
                 let headroom = self.headroom.after(&total);
@@ -275,8 +282,12 @@ impl AccountQuote {
     }
 
     /// Returns the most rounds that the account admits instead of `rounds`.
-    fn rounds_that_fit(&self, rounds: u32) -> u32 {
+    pub(super) fn rounds_that_fit(&self, rounds: u32) -> u32 {
         let fits = |count: u32| self.admits(i64::from(count) - i64::from(rounds));
+        if self.is_whole() {
+            let fits = |count: u64| u32::try_from(count).is_ok_and(fits);
+            return u32::try_from(largest(u64::from(rounds), u64::from(MOST_ROUNDS), fits)).unwrap_or(MOST_ROUNDS);
+        }
         if !fits(1) {
             return 0;
         }
@@ -287,6 +298,26 @@ impl AccountQuote {
         }
         low
     }
+}
+
+/// Returns the largest number from 1 to `most` that passes a test which fails from some number on, and 0 if none does. Numbers
+/// near `near` are tried first: each test certifies a job.
+pub(super) fn largest(near: u64, most: u64, passes: impl Fn(u64) -> bool) -> u64 {
+    let near = near.clamp(1, most);
+    let (mut low, mut high) = if passes(near) {
+        let mut reach = near;
+        while reach < most && passes((2 * reach).min(most)) {
+            reach = (2 * reach).min(most);
+        }
+        (reach, (2 * reach).min(most + 1))
+    } else {
+        (0, near)
+    };
+    while high - low > 1 {
+        let middle = u64::midpoint(low, high);
+        if passes(middle) { low = middle } else { high = middle }
+    }
+    low
 }
 
 /// The account that determines how many rounds fit.
@@ -338,7 +369,7 @@ impl PricedPlan {
                 quotes[index].payers.push(payer);
                 match due {
                     Some(due) => quotes[index].charge(due),
-                    None => quotes[index].dues.push(PayerCharge { charge: charge.clone(), cost: None }),
+                    None => quotes[index].refuse(charge.clone()),
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! The composition of one release of a training plan, and the noise that it needs to fit.
 
 use undertone_privacy::calibrate::noise_for;
-use undertone_privacy::ledger::Balance;
+use undertone_privacy::ledger::{Balance, FilterKind};
 use undertone_privacy::{Event, NoiseMultiplier, SamplingRate, mechanism};
 
 use crate::job::Charge;
@@ -50,10 +50,10 @@ fn with_noise(event: &Event, z: NoiseMultiplier) -> Event {
 }
 
 /// Returns the least noise multiplier of every step with which a charge fits into the remainder of an account; `None`
-/// if none does, or the release does not consist of Gaussian steps. Rounded up: for a selection to thousandths, else at
+/// if none does, the release does not consist of Gaussian steps, or the account charges jobs as a whole. Rounded up: for a selection to thousandths, else at
 /// most a billionth above the least.
 pub fn least_noise(balance: &Balance, charge: &Charge) -> Option<f64> {
-    let composition = GaussianRelease::from_event(&charge.event)?;
+    let composition = GaussianRelease::from_event(&charge.event).filter(|_| balance.filter() == FilterKind::Renyi)?;
     let steps = charge.releases.checked_mul(composition.steps)?;
     if !composition.selected {
         return noise_for(&balance.headroom(), composition.sampling_rate, steps, charge.adjacency).ok().map(f64::from);

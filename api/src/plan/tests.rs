@@ -4,11 +4,12 @@
 
 use proptest::prelude::*;
 use time::OffsetDateTime;
-use undertone_privacy::ledger::{Balance, Budget, GridKind, ReservationId};
+use undertone_privacy::ledger::{Balance, Budget, FilterKind, GridKind, ReservationId};
 use undertone_privacy::{Adjacency, Delta, Epsilon, Event, NoiseMultiplier, PrivacyUnit, SamplingRate};
 use uuid::Uuid;
 
 use super::offer::ThreeDigits;
+use super::price::largest;
 use super::{AccountBalances, AccountKey, FittingChange, PlanParameter, PlanParty, PricedPlan, RoundedKind, offers};
 use crate::dataset::{Dataset, SizeClass, Visibility};
 use crate::id::{DatasetId, LineageId, OrganizationId, WorkerId};
@@ -81,7 +82,7 @@ fn balance(site: &TestSite) -> Balance {
 fn build_plan(sites: &[TestSite], rounds: u32) -> (Spec, Vec<Dataset>, AccountBalances) {
     let mut datasets = vec![dataset(0, 0)];
     let mut balances = AccountBalances::default();
-    let mut participants = vec![Party { dataset: id(0), sampling_rate: SamplingRate::ONE, noise: None }];
+    let mut participants = vec![Party { dataset: id(0), sampling_rate: SamplingRate::ONE, noise: None, rounds: None }];
     let mut lineage = 0;
     for (index, site) in sites.iter().enumerate() {
         if index == 0 || !site.version {
@@ -99,6 +100,7 @@ fn build_plan(sites: &[TestSite], rounds: u32) -> (Spec, Vec<Dataset>, AccountBa
             dataset: member_dataset.id,
             sampling_rate: SamplingRate::new(site.rate).unwrap(),
             noise: Some(Noise::flat(NoiseMultiplier::new(site.noise).unwrap(), 1.0)),
+            rounds: None,
         });
         datasets.push(member_dataset);
     }
@@ -107,6 +109,7 @@ fn build_plan(sites: &[TestSite], rounds: u32) -> (Spec, Vec<Dataset>, AccountBa
         model: AcousticModel::lstm(20, None),
         initial_model: None,
         participants,
+        open_terms: Vec::new(),
         tests: vec![TestSet { name: "test".to_owned(), dataset: id(0) }],
         warm_start: WarmStart { epochs: 1, batch: 4, learning_rate: 0.001, seed: 1 },
         open: None,
@@ -134,8 +137,8 @@ fn can_reserve(spec: &Spec, datasets: &[Dataset], balances: &AccountBalances) ->
             open.push((key, balances.balance(key).unwrap().clone()));
         }
         let (_, balance) = open.iter_mut().find(|(candidate, _)| *candidate == key).unwrap();
-        let cost = balance.price(&charge.event, charge.adjacency).unwrap();
-        balance.reserve(ReservationId(0), &cost, charge.releases).is_ok()
+        let cost = balance.job_cost(&charge.event, charge.releases, charge.adjacency).unwrap();
+        balance.reserve_job(ReservationId(0), &cost, charge.releases).is_ok()
     })
 }
 
@@ -347,5 +350,40 @@ fn refused_step_plan_gets_offers_of_its_kinds() {
                 assert!(!can_reserve(&near, &datasets, &balances), "not the nearest: {offered:?}");
             }
         }
+    }
+}
+
+#[test]
+fn largest_number_is_found_from_any_start() {
+    for (threshold, near) in [(0, 1), (0, 90), (1, 1), (1, 64), (93, 89), (93, 400), (99, 3), (100, 100), (100, 7)] {
+        assert_eq!(largest(near, 100, |number| number <= threshold), threshold, "from {near}");
+    }
+}
+
+/// Under the Gaussian filter each payer's job is certified by itself, after those before it.
+#[test]
+fn gaussian_account_admits_the_rounds_that_the_plan_shows() {
+    let site = |version| TestSite { ln_epsilon: 1.1, spent: 0, rate: 0.1, noise: 2.0, version };
+    for sites in [vec![site(false)], vec![site(false), site(true)]] {
+        let (mut spec, datasets, renyi) = build_plan(&sites, 40);
+        let key = AccountKey::from_charge(&datasets[1], &spec.cost(&datasets[1]).unwrap());
+        let budget = renyi.balance(key).unwrap().budget().copied().unwrap();
+        let budget = Budget::new(budget.epsilon(), budget.delta(), GridKind::Gaussian).unwrap();
+        let mut balances = AccountBalances::default();
+        balances.add(key, Balance::new(Some(budget)));
+        let plan = PricedPlan::from_spec(&spec, &datasets, &balances).unwrap();
+        let fit = plan.rounds_that_fit(&plan.quotes[0]);
+        let shown = PlanParty::from_charge(&datasets[1], spec.cost(&datasets[1]).unwrap(), &balances, Some(&plan));
+        assert_eq!((shown.rounds_that_fit, shown.accounts[0].rounds_that_fit), (fit, Some(fit)));
+        assert_eq!((shown.accounts[0].filter, shown.least_noise), (FilterKind::Gaussian, None));
+        assert!(shown.curve.rounds.contains(&fit));
+        let before = PricedPlan::from_spec(&spec, &datasets, &renyi).unwrap();
+        assert!(fit > before.rounds_that_fit(&before.quotes[0]), "{fit} rounds are more than by the Rényi filter");
+        spec.private.as_mut().unwrap().rounds = fit;
+        assert!(can_reserve(&spec, &datasets, &balances), "{fit}");
+        spec.private.as_mut().unwrap().rounds = fit + 1;
+        assert!(!can_reserve(&spec, &datasets, &balances), "{fit}");
+        let offered = offers(&spec, &datasets, &balances);
+        assert_eq!(offered.iter().map(|offer| offer.knob).collect::<Vec<_>>(), [PlanParameter::Rounds]);
     }
 }

@@ -263,9 +263,9 @@ mod tests {
     #[test]
     fn protected_words_guarantee_recordings_nothing() {
         let event = Event::TruncatedLaplace {
-            rate: undertone_privacy::Epsilon::new(0.16).unwrap(),
-            shift: 100,
-            distance: 6.try_into().unwrap(),
+            rate: undertone_privacy::Epsilon::new(0.1).unwrap(),
+            shift: 150,
+            distance: 10.try_into().unwrap(),
             partition: undertone_privacy::histogram::Partition::NONE,
         };
         let both = PrivacyLevel::compute_levels(&DatasetReleases {
@@ -279,7 +279,7 @@ mod tests {
         });
         assert_eq!([both[0].unit, both[1].unit], [PrivacyUnit::Words, PrivacyUnit::Record]);
         assert!(both[0].meaningful && both[0].epsilon.is_some_and(|epsilon| epsilon < 1.01), "{:?}", both[0]);
-        assert!(both[0].said.contains("6 counts of pieces by word"), "{}", both[0].said);
+        assert!(both[0].said.contains("10 counts of pieces by word"), "{}", both[0].said);
         assert!(both[1].epsilon.is_none() && !both[1].meaningful && both[1].said.starts_with("No meaningful bound"));
     }
 

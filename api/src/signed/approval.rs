@@ -20,6 +20,7 @@ use sha2::{Digest, Sha256};
 use super::webauthn::PasskeyAlgorithm;
 use super::{Document, Signed, SignedError, message};
 use crate::id::{DatasetId, JobId};
+use crate::job::PartyTerms;
 
 /// The most keys that a site pins.
 pub const MOST_APPROVAL_KEYS: usize = 16;
@@ -38,7 +39,7 @@ pub enum StewardDecision {
 }
 
 /// The statement that a steward signs: one decision about one manifest for one dataset.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ApprovalStatement {
     /// SHA-256 of the manifest's payload, hex.
@@ -49,6 +50,9 @@ pub struct ApprovalStatement {
     pub dataset: DatasetId,
     /// Whether it may run.
     pub decision: StewardDecision,
+    /// The answer to the open terms of the proposal, with an approval; an omitted term keeps the proposal's value.
+    #[serde(default, skip_serializing_if = "PartyTerms::is_empty")]
+    pub terms: PartyTerms,
 }
 
 impl Document for ApprovalStatement {
@@ -58,7 +62,14 @@ impl Document for ApprovalStatement {
 impl ApprovalStatement {
     /// States that the manifest with the digest `manifest` may run on `dataset`.
     pub fn approve(manifest: &str, job: JobId, dataset: DatasetId) -> Self {
-        Self { manifest: manifest.to_owned(), job, dataset, decision: StewardDecision::Approve }
+        let terms = PartyTerms::default();
+        Self { manifest: manifest.to_owned(), job, dataset, decision: StewardDecision::Approve, terms }
+    }
+
+    /// Adds the answer to the open terms of the proposal.
+    #[must_use]
+    pub fn with_terms(self, terms: PartyTerms) -> Self {
+        Self { terms, ..self }
     }
 }
 

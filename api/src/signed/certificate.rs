@@ -17,7 +17,7 @@ use crate::consortium::OverlapRule;
 use crate::id::{ConsortiumId, JobId};
 use crate::job::JobState;
 
-pub use basis::{PublicFact, relation};
+pub use basis::{PublicFact, is_relation, relation};
 pub use evidence::{AuditAsked, CertificateEvidence, CertificateFile, LoggedReceipt, ProvenReceipt};
 pub use figure::{CertifiedFigure, CombinedFigure, FigureMethod, ValidFor};
 pub use lineage::{LineageCharge, LineageJob, LineageSum, MOST_EARLIER_JOBS, ModelLineage};

@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 use time::{Duration, OffsetDateTime};
 
-use super::{Document, KeyPurpose};
+use super::{Document, KeyPurpose, Signed};
 use crate::id::{ConsortiumId, DatasetId, JobId, LineageId, OrganizationId, WorkerId};
-use crate::job::{Charge, DatasetUse, RoundSeries, Spec};
+use crate::job::{Charge, DatasetUse, PartyTerms, RoundSeries, Spec};
 use crate::model::source::ModelSource;
 
 /// One participant in the manifest.
@@ -74,6 +74,10 @@ pub struct Manifest {
     /// The limits of the job. `None` only in manifests from before there were limits, which no site runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<JobLimits>,
+    /// The signed proposal that the parties approved, if it left terms to them: `spec` and `participants` then hold every
+    /// party's answer, and all else is as proposed. `None` in a proposal, and for a job without open terms.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proposal: Option<Box<Signed>>,
     /// Time of the proposal.
     #[serde(with = "time::serde::rfc3339")]
     pub issued_at: OffsetDateTime,
@@ -130,6 +134,52 @@ impl JobLimits {
 }
 
 impl Manifest {
+    /// Returns whether it still leaves terms to the parties: then it can be approved, and no site runs it.
+    pub fn awaits_terms(&self) -> bool {
+        self.proposal.is_none() && self.spec.has_open_terms()
+    }
+
+    /// Returns the digest of the document that the parties approve: the proposal's, or this manifest's own, `digest`.
+    pub fn approved_digest(&self, digest: &str) -> String {
+        self.proposal.as_ref().map_or_else(|| digest.to_owned(), |proposal| proposal.digest())
+    }
+
+    /// Returns whether `terms`, an answer to the proposal, is what this manifest holds for `dataset`. An omitted term keeps
+    /// the proposal's value.
+    pub fn has_answer(&self, dataset: DatasetId, terms: &PartyTerms) -> bool {
+        let Some(proposal) = &self.proposal else {
+            // Without open terms there is nothing to answer.
+            return terms.is_empty();
+        };
+        let Ok(proposal) = serde_json::from_str::<Self>(&proposal.payload) else { return false };
+        proposal.spec.check_terms(dataset, terms).is_empty()
+            && proposal.spec.with_terms(dataset, terms).terms(dataset) == self.spec.terms(dataset)
+    }
+
+    /// Makes the final manifest of a proposal, from the proposal as it was signed, the spec with every party's answer,
+    /// and the charges of that spec.
+    #[must_use]
+    pub fn settle_terms(mut self, proposal: Signed, spec: Spec, charge: impl Fn(DatasetId) -> Option<Charge>) -> Self {
+        for party in &mut self.participants {
+            party.charge = charge(party.dataset);
+        }
+        self.limits = Some(JobLimits::from_spec(&spec, &self.participants, self.issued_at));
+        Self { spec, proposal: Some(Box::new(proposal)), ..self }
+    }
+
+    /// Returns whether it is `proposal` with admissible answers of the parties. Only the answers, the charges and the
+    /// limits that follow from them may differ. A site computes its own charge and the limits itself.
+    pub fn is_settled_from(&self, proposal: &Self) -> bool {
+        let strip = |manifest: &Self| {
+            let mut bare = manifest.clone();
+            for party in &mut bare.participants {
+                party.charge = None;
+            }
+            Self { spec: proposal.spec.clone(), limits: None, proposal: None, ..bare }
+        };
+        proposal.awaits_terms() && self.spec.is_settled_from(&proposal.spec) && strip(self) == strip(proposal)
+    }
+
     /// Returns whether the stated origin is of the model with which the spec begins, and this model is protected: exact
     /// gradients of open data are none to begin with.
     pub fn has_valid_origin(&self) -> bool {
@@ -151,7 +201,7 @@ impl Document for Manifest {
 }
 
 /// A site's answer to a manifest, signed with the site's key.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SiteDecision {
     /// Digest of the manifest's payload.
     pub manifest: String,
@@ -163,6 +213,9 @@ pub struct SiteDecision {
     pub approve: bool,
     /// The reason for a refusal; empty for an approval.
     pub reason: String,
+    /// The site's answer to the open terms of the proposal, with an approval; an omitted term keeps the proposal's value.
+    #[serde(default, skip_serializing_if = "PartyTerms::is_empty")]
+    pub terms: PartyTerms,
     /// Time of the decision.
     #[serde(with = "time::serde::rfc3339")]
     pub at: OffsetDateTime,

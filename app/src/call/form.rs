@@ -4,10 +4,11 @@ mod life;
 mod passkey;
 
 use undertone_api::budget::NewBudget;
+use undertone_api::job::PartyTerms;
 use undertone_api::problem::{Problem, Violation};
 use undertone_api::question::ImportResult;
 use undertone_api::signed::{ApprovalKey, SignedApproval};
-use undertone_privacy::ledger::Overlap;
+use undertone_privacy::ledger::{FilterKind, Overlap};
 use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
 
 use crate::request::Answer;
@@ -25,15 +26,22 @@ pub(in crate::call) fn overlap(choice: &str, most: u32) -> Answer<Overlap> {
     }
 }
 
-/// Parses a budget from a form.
-pub(in crate::call) fn budget(unit: PrivacyUnit, epsilon: f64, delta: f64) -> Answer<NewBudget> {
+/// Parses a budget from a form; an empty filter is that of the account.
+pub(in crate::call) fn budget(unit: PrivacyUnit, (epsilon, delta): (f64, f64), filter: &str) -> Answer<NewBudget> {
     let mut violations = Vec::new();
+    let filter = match [FilterKind::Renyi, FilterKind::Gaussian].into_iter().find(|known| known.word() == filter) {
+        None if !filter.is_empty() => {
+            violations.push(Violation::new("filter", format!("use `renyi` or `gaussian`, not `{filter}`")));
+            None
+        }
+        filter => filter,
+    };
     let parsed = (
         Epsilon::new(epsilon).map_err(|error| violations.push(Violation::new("epsilon", error.to_string()))),
         Delta::new(delta).map_err(|error| violations.push(Violation::new("delta", error.to_string()))),
     );
     match parsed {
-        (Ok(epsilon), Ok(delta)) => Ok(NewBudget { unit, epsilon, delta }),
+        (Ok(epsilon), Ok(delta)) if violations.is_empty() => Ok(NewBudget { unit, epsilon, delta, filter }),
         _ => Err(Problem::validation(violations)),
     }
 }
@@ -65,6 +73,18 @@ pub(in crate::call) fn signed_approval(text: &str) -> Answer<Option<SignedApprov
     serde_json::from_str(text.trim()).map(Some).map_err(wrong)
 }
 
+/// Parses the answer to open terms in a form: JSON that the page wrote, or nothing.
+pub(in crate::call) fn party_terms(text: &str) -> Answer<Option<PartyTerms>> {
+    if text.trim().is_empty() {
+        return Ok(None);
+    }
+    let wrong = |_| {
+        let message = "the answer to the open terms cannot be read: set them again on the review page";
+        Problem::validation(vec![Violation::new("terms", message)])
+    };
+    serde_json::from_str(text.trim()).map(Some).map_err(wrong)
+}
+
 /// Describes the result of an import of labels.
 pub(in crate::call) fn imported(imported: &ImportResult) -> String {
     let mut omissions = Vec::new();
@@ -84,13 +104,17 @@ pub(in crate::call) fn imported(imported: &ImportResult) -> String {
 #[cfg(test)]
 mod tests {
     use undertone_privacy::PrivacyUnit;
+    use undertone_privacy::ledger::FilterKind;
 
     use super::budget;
 
     #[test]
     fn budget_out_of_range_names_every_field() {
-        let problem = budget(PrivacyUnit::Speaker, -1.0, 2.0).expect_err("both are out of range");
+        let problem = budget(PrivacyUnit::Speaker, (-1.0, 2.0), "zcdp").expect_err("all are out of range");
         let fields: Vec<_> = problem.violations.iter().map(|violation| violation.field.as_str()).collect();
-        assert_eq!(fields, ["epsilon", "delta"]);
+        assert_eq!(fields, ["filter", "epsilon", "delta"]);
+        assert!(problem.violations[0].message.contains("use `renyi` or `gaussian`, not `zcdp`"));
+        let parsed = |filter| budget(PrivacyUnit::Speaker, (4.0, 1e-6), filter).expect("a budget").filter;
+        assert_eq!((parsed(""), parsed("gaussian")), (None, Some(FilterKind::Gaussian)));
     }
 }

@@ -1,7 +1,7 @@
 //! The forms about a job's state: drafts, pauses, holds, retries, and limits for automatic approval.
 
 use leptos::prelude::*;
-use undertone_api::id::{ConsortiumId, DatasetId, DraftId, JobId};
+use undertone_api::id::{ArtifactId, ConsortiumId, DatasetId, DraftId, JobId};
 
 #[cfg(feature = "ssr")]
 use super::form;
@@ -11,7 +11,9 @@ use crate::reply;
 #[cfg(feature = "ssr")]
 use crate::request::DashboardRequest;
 #[cfg(feature = "ssr")]
-use undertone_api::job::PauseRequest;
+use undertone_api::job::{LeaveRequest, PauseRequest};
+#[cfg(feature = "ssr")]
+use undertone_api::retirement::StatedReason;
 #[cfg(feature = "ssr")]
 use undertone_server_core::service;
 #[cfg(feature = "ssr")]
@@ -42,6 +44,19 @@ pub async fn resume(consortium: ConsortiumId, job: JobId) -> Result<(), Fault> {
     reply::land(answer, |_| crate::path::job(consortium, job), notice)
 }
 
+/// Deletes the bytes of a model.
+///
+/// # Errors
+/// The operation's problem.
+#[server(prefix = "/ui", endpoint = "delete-model")]
+pub async fn delete_model(consortium: ConsortiumId, artifact: ArtifactId, reason: String) -> Result<(), Fault> {
+    let request = DashboardRequest::from_context()?;
+    let reason = StatedReason { reason };
+    let answer = async { service::model::delete(request.ctx(), request.actor()?, artifact, &reason).await }.await;
+    let notice = "The model is deleted. Its record stays, with your reason.".to_owned();
+    reply::land(answer, |_| crate::path::models(consortium), Some(notice))
+}
+
 /// Holds a job for a dataset.
 ///
 /// # Errors
@@ -67,6 +82,21 @@ pub async fn release(consortium: ConsortiumId, job: JobId, dataset: DatasetId) -
     let answer = async { service::job::release_dataset(request.ctx(), request.actor()?, job, dataset).await }.await;
     let notice = answer.as_ref().ok().map(form::goes_on);
     reply::land(answer, |_| crate::path::job(consortium, job), notice)
+}
+
+/// Leaves a job for a dataset.
+///
+/// # Errors
+/// The operation's problem.
+#[server(prefix = "/ui", endpoint = "leave")]
+pub async fn leave(consortium: ConsortiumId, job: JobId, dataset: DatasetId, reason: String) -> Result<(), Fault> {
+    let request = DashboardRequest::from_context()?;
+    let answer =
+        async { service::job::leave(request.ctx(), request.actor()?, job, dataset, &LeaveRequest { reason }).await }
+            .await;
+    let notice =
+        "You left the job. The rest of the reservation returns when your worker has accounted for its releases.";
+    reply::land(answer, |_| crate::path::job(consortium, job), Some(notice.to_owned()))
 }
 
 /// Proposes a job again.

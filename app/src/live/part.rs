@@ -31,8 +31,10 @@ pub(crate) struct JobFile {
     pub(crate) size: u64,
     /// SHA-256, hex.
     pub(crate) digest: String,
-    /// Its address.
-    pub(crate) href: String,
+    /// Its address; `None` if it was deleted.
+    pub(crate) href: Option<String>,
+    /// The page of the model, if it is one of a finished job.
+    pub(crate) page: Option<String>,
 }
 
 /// Renders a job at the moment `at`, part by part.
@@ -124,9 +126,16 @@ fn result(job: &Job, progress: &JobProgress, files: Vec<JobFile>) -> AnyView {
     });
     let files = (!files.is_empty()).then(|| {
         let row = |file: JobFile| {
+            let name = match file.href {
+                Some(href) => {
+                    view! { <a class="button" href=href download=file.name.clone()>{file.name.clone()}</a> }.into_any()
+                }
+                None => view! { <span>{file.name.clone()}" (deleted)"</span> }.into_any(),
+            };
+            let page = file.page.map(|href| view! { " "<a href=href>"Use this model"</a> });
             view! {
-                <li><a class="button" href=file.href download=file.name.clone()>{file.name.clone()}</a>
-                    <span>{words::bytes(file.size)}", SHA-256 "<Digest digest=file.digest/></span></li>
+                <li>{name}
+                    <span>{words::bytes(file.size)}", SHA-256 "<Digest digest=file.digest/>{page}</span></li>
             }
         };
         view! {
@@ -254,6 +263,8 @@ fn worker(state: ParticipantState, over: bool) -> AnyView {
         ParticipantState::Silent => ("state bad", "◍ worker not responding"),
         ParticipantState::Done => ("state done", "✓ worker done"),
         ParticipantState::Failed => ("state bad", "✕ worker failed"),
+        ParticipantState::Leaving => ("state waiting", "◌ left the job; its worker settles"),
+        ParticipantState::Left => ("state over", "– left the job; its unused reservation is returned"),
     };
     view! { <span class=class>{text}</span> }.into_any()
 }

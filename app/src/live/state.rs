@@ -35,7 +35,9 @@ pub(crate) async fn load_live(request: &DashboardRequest, job: &Job) -> Answer<L
     let files = sort_job_files(files)
         .into_iter()
         .map(|file| JobFile {
-            href: path::artifact_file(file.id),
+            page: (file.source.is_some() && progress.state == JobState::Finished)
+                .then(|| path::model(job.summary.consortium, file.id)),
+            href: file.deletion.is_none().then(|| path::artifact_file(file.id)),
             name: file.name,
             size: file.size,
             digest: file.digest,

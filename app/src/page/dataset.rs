@@ -12,6 +12,7 @@ use undertone_api::dataset::{Dataset, DatasetContent, Visibility};
 use undertone_api::id::{DatasetId, JobId};
 use undertone_api::page::PageQuery;
 use undertone_api::problem::{Code, Problem};
+use undertone_privacy::ledger::FilterKind;
 use undertone_server_core::error::Error;
 use undertone_server_core::service;
 
@@ -131,6 +132,9 @@ fn render_account(account: &Account, promises: &[PromisedLimit]) -> AnyView {
         <section class="panel"><h2>{title}</h2>
             {has_budget.then(|| view! { <Gauge reading=GaugeReading::from(account)/> })}
             {render_promises(promises)}
+            {(account.filter == FilterKind::Gaussian).then(|| view! {
+                <p class="hint">"Gaussian filter: each job is charged as a whole with its first release, and nothing is returned when it stops early."</p>
+            })}
             {(account.released_in_the_clear > 0).then(|| view! {
                 <p class="in-the-clear">{format!(
                     "Also {}, because the owner opened the dataset for a comparison. No ε covers them.",

@@ -3,13 +3,13 @@
 mod life;
 
 mod rounds;
-mod sign;
+pub(crate) mod sign;
 
 use leptos::prelude::*;
 use undertone_api::budget::AccountStanding;
 use undertone_api::dataset::Dataset;
 use undertone_api::id::{ConsortiumId, DatasetId, JobId};
-use undertone_api::job::{Approval, Job, JobParticipant, JobState};
+use undertone_api::job::{Approval, Job, JobParticipant, JobState, PartyTerms};
 use undertone_api::member::Member;
 use undertone_api::problem::Problem;
 use undertone_api::signed::{ModelOrigin, SiteApproval};
@@ -210,7 +210,7 @@ fn render_approval<'a>(
                 {job.answer_by.map(|by| view! { <li>"Without a decision the job is refused "<RelativeTime at=by now=context.now/>"."</li> })}
             </ul>
             <p><a href=crate::path::review(consortium, job.summary.id, party.dataset)>"Review the manifest and the disclosures"</a></p>
-            {sign::render_approval_form(site, (job.summary.id, party.dataset, &job.manifest), hidden(), crate::path::review_file(job.summary.id, party.dataset), label)}
+            {render_answer(consortium, job, party, site, hidden(), label)}
             <details class="more"><summary>"Refuse"</summary>
                 {post("refuse", hidden(), view! {
                     <p class="hint">"The job ends for every participant, and nothing is charged. This cannot be undone; a changed job can be proposed."</p>
@@ -221,6 +221,25 @@ fn render_approval<'a>(
         </section>
     }
     .into_any()
+}
+
+/// Renders the approval, or the way to the page on which the owner sets the terms that the proposal leaves open.
+fn render_answer(
+    consortium: ConsortiumId,
+    job: &Job,
+    party: &JobParticipant,
+    site: Option<&SiteApproval>,
+    hidden: Vec<(&'static str, String)>,
+    label: String,
+) -> AnyView {
+    let (id, dataset) = (job.summary.id, party.dataset);
+    if !job.spec.open_terms(dataset).is_empty() {
+        let page = crate::path::review(consortium, id, dataset);
+        return view! { <div class="actions"><a class="button primary" href=page>"Set your terms and approve"</a></div> }
+            .into_any();
+    }
+    let request = sign::ApprovalRequest { job: id, dataset, manifest: &job.manifest, terms: &PartyTerms::default() };
+    sign::render_approval_form(site, &request, hidden, crate::path::review_file(id, dataset), label)
 }
 
 /// Describes the effects of an approval, sentence by sentence.

@@ -23,10 +23,20 @@ pub(crate) fn models() -> AnyView {
         let models = service::model::in_consortium(context.ctx(), context.actor()?, consortium, &filter, &page).await?;
         for JobModel { job, files } in models.items {
             for file in sort_job_files(files) {
-                let href = path::artifact_file(file.id);
+                let name = match (&file.deletion, file.source) {
+                    (Some(_), None) => view! { {file.name.clone()} }.into_any(),
+                    (None, None) => {
+                        let href = path::artifact_file(file.id);
+                        view! { <a href=href download=file.name.clone()>{file.name.clone()}</a> }.into_any()
+                    }
+                    (_, Some(_)) => {
+                        view! { <a href=path::model(consortium, file.id)>{file.name.clone()}</a> }.into_any()
+                    }
+                };
+                let deleted = file.deletion.as_ref().map(|deletion| format!(" (deleted: {})", deletion.reason));
                 rows.push(view! {
                     <tr>
-                        <th scope="row"><a href=href download=file.name.clone()>{file.name.clone()}</a></th>
+                        <th scope="row">{name}{deleted}</th>
                         <td data-label="job"><a href=path::job(consortium, job.id)>{job.title.clone()}</a></td>
                         <td data-label="size" class="number">{words::bytes(file.size)}</td>
                         <td data-label="made from">{file.source.map(ModelSource::label)}</td>

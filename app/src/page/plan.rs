@@ -35,7 +35,7 @@ pub(crate) fn plan() -> AnyView {
         let query = context.query.clone();
         let draft_page = draft.as_ref().map(|draft| path::draft(consortium, draft.draft.id));
         let ground = PlannerData { request, consortium, datasets, standings, query, opened: draft };
-        let forms: Vec<_> = render_forms(ground)
+        let forms: Vec<_> = Box::pin(render_forms(ground))
             .await
             .into_iter()
             .map(|(title, form)| view! { <section><h2 class="kind">{title}</h2>{form}</section> })

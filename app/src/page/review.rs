@@ -1,5 +1,7 @@
 //! The review of a job for a dataset: the disclosures, the cost, and the exact manifest.
 
+mod terms;
+
 use leptos::prelude::*;
 use undertone_api::id::{DatasetId, JobId};
 use undertone_api::job::{Disclosure, DisclosureForm, JobReview};
@@ -20,7 +22,9 @@ pub(crate) fn review() -> AnyView {
         let job = service::job::get(context.ctx(), context.actor()?, id).await?;
         let party = job.participants.iter().find(|party| party.dataset == dataset);
         let party = party.ok_or_else(|| Problem::new(Code::NotFound, "The job has no such dataset."))?;
-        let review = service::approval::review(context.ctx(), context.actor()?, id, dataset).await?;
+        let answer = terms::parse_terms(&context.query);
+        let review = service::approval::review_terms(context.ctx(), context.actor()?, id, dataset, &answer).await?;
+        let terms = terms::render_terms(context.member()?, &job, party, &review, &answer);
         let facts = kind::facts(&job.spec);
         let consent = kind::consent(&job.spec, dataset, party.charge.as_ref());
         let title = format!("Requested from {}", party.dataset_name);
@@ -30,6 +34,7 @@ pub(crate) fn review() -> AnyView {
             view! {
                 <p class="lead"><a href=back>{job.summary.title.clone()}</a>", proposed by "{job.summary.proposed_by.clone()}</p>
                 {render_times(&review)}
+                {terms}
                 {render_cost(&review)}
                 {render_disclosures(&review.learned)}
                 <section class="panel"><h2>{kind::title(&job.spec)}</h2>

@@ -35,6 +35,7 @@ fn addresses(dashboard: &TestDashboard) -> Vec<(&'static str, String)> {
         ("organizations", path::organizations(c)),
         ("organization", path::organization(c, dashboard.own)),
         ("models", path::models(c)),
+        ("model", path::model(c, dashboard.model)),
         ("certificate", path::certificate(c, dashboard.finished)),
         ("report", path::report(c, dashboard.finished)),
         ("report-running", path::report(c, dashboard.running)),

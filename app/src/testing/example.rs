@@ -111,6 +111,7 @@ fn account(standing: &AccountStanding, index: u128) -> Account {
         adjacency: standing.adjacency,
         epsilon: summary.limit.expect("the balance has a budget"),
         delta: summary.delta.expect("the balance has a budget"),
+        filter: standing.balance.filter(),
         spent: reading.spent,
         committed: reading.committed,
         spent_fraction: summary.spent_fraction,

@@ -11,12 +11,14 @@ mod transcription;
 use time::OffsetDateTime;
 use time::macros::datetime;
 use undertone_api::dataset::Dataset;
-use undertone_api::id::{ConsortiumId, DatasetId, DraftId, JobId, MemberId, OrganizationId, QuestionId, SessionId};
+use undertone_api::id::{
+    ArtifactId, ConsortiumId, DatasetId, DraftId, JobId, MemberId, OrganizationId, QuestionId, SessionId,
+};
 use undertone_api::job::{Job, NewJob, Spec};
 use undertone_server_core::auth::Actor;
 use undertone_server_core::config::{Config, ProviderConfig};
 use undertone_server_core::ctx::Ctx;
-use undertone_server_core::service::{approval, job, lease};
+use undertone_server_core::service::{approval, job, lease, model};
 use undertone_server_core::testing::{AppTemplate, TestApp, TestPart, TestWorker};
 
 use super::example::NOW;
@@ -53,6 +55,8 @@ pub(crate) struct SeededConsortium {
     pub(crate) paused: JobId,
     /// A finished job.
     pub(crate) finished: JobId,
+    /// The model of the finished job.
+    pub(crate) model: ArtifactId,
     /// A job with open questions.
     pub(crate) asking: JobId,
     /// A finished job with questions.
@@ -124,6 +128,8 @@ pub(super) async fn make_template() -> (AppTemplate, SeededConsortium) {
     seeding.move_to(datetime!(2026-11-08 10:00 UTC));
     seeding.attest_overlap().await;
     let finished = seeding.finish_training().await;
+    let files = model::list(&seeding.app.ctx, &seeding.people.steward, finished).await.expect("a steward sees files");
+    let model = files.iter().find(|file| file.name == "model.safetensors").expect("the lead stored it").id;
     seeding.move_to(datetime!(2026-11-13 12:00 UTC));
     seeding.change_key_and_set_limit().await;
     let asked = Box::pin(seeding.finish_asking()).await;
@@ -160,6 +166,7 @@ pub(super) async fn make_template() -> (AppTemplate, SeededConsortium) {
         running,
         paused,
         finished,
+        model,
         asking,
         asked,
         offered,

@@ -11,6 +11,7 @@ use tokio::runtime::Runtime;
 use undertone_api::id::{DatasetId, JobId, LineageId, WorkerId};
 use undertone_api::job::Charge;
 use undertone_bits::work::Past;
+use undertone_privacy::ledger::FilterKind;
 use undertone_privacy::{Adjacency, Delta, Epsilon, Event, NoiseMultiplier, PrivacyUnit};
 use undertone_worker::site::clock;
 use undertone_worker::site::folder::Folder;
@@ -86,7 +87,7 @@ impl LedgerSite {
         let key = SiteKey::load_or_make(&folder.key())?;
         let store = Arc::new(Store::create(&folder.ledger())?);
         let ledger = Ledger::open(store, folder.lock()?, key, WorkerId(Uuid::from_u128(1)), clock::system())?;
-        let own = LifetimeLimit { epsilon: Epsilon::new(10.0)?, delta: Delta::new(1e-6)? };
+        let own = LifetimeLimit { epsilon: Epsilon::new(10.0)?, delta: Delta::new(1e-6)?, filter: FilterKind::Renyi };
         let limit = UnitLimits { own, others: Vec::new() };
         Ok(Self { ledger, limit, folder: temporary })
     }

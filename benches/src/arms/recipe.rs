@@ -178,7 +178,7 @@ impl TrainingRecipe {
         let mut participants = Vec::new();
         for (name, rate) in parties(self.lead_rate, self.rate) {
             let dataset = scene.stage.dataset(name).await?.id;
-            participants.push(Party { dataset, sampling_rate: SamplingRate::new(rate)?, noise: None });
+            participants.push(Party { dataset, sampling_rate: SamplingRate::new(rate)?, noise: None, rounds: None });
         }
         let mut tests = Vec::new();
         for (name, dataset) in TESTS {
@@ -189,6 +189,7 @@ impl TrainingRecipe {
             model: self.model.clone(),
             initial_model: None,
             participants,
+            open_terms: Vec::new(),
             tests,
             warm_start: WarmStart { epochs: self.warm, batch: 8, learning_rate: self.warm_lr, seed: 7 },
             open: None,

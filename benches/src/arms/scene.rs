@@ -138,7 +138,7 @@ impl ArmsConsortium {
                 let both = "[budget.speaker]\nepsilon = 1e4\ndelta = 1e-3\n\n[budget.record]";
                 self.stage.sites[index + 1].edit_policy("[budget.record]", both)?;
             }
-            let budget = NewBudget { unit, epsilon: Epsilon::new(PLENTY)?, delta: Delta::new(delta)? };
+            let budget = NewBudget { unit, epsilon: Epsilon::new(PLENTY)?, delta: Delta::new(delta)?, filter: None };
             self.stage.sites[index + 1].client.set_budget(dataset.id, &budget).await?;
         }
         Ok(())

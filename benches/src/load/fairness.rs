@@ -219,7 +219,8 @@ async fn come(stage: &TestConsortium, greedy_runtime: &Handle) -> TestResult<Vec
         });
         workers.push(worker.await??);
     }
-    let budget = NewBudget { unit: PrivacyUnit::Record, epsilon: Epsilon::new(8.0)?, delta: Delta::new(1e-6)? };
+    let budget =
+        NewBudget { unit: PrivacyUnit::Record, epsilon: Epsilon::new(8.0)?, delta: Delta::new(1e-6)?, filter: None };
     let lead = stage.dataset(&dataset_name(0)).await?;
     let mut parties = Vec::new();
     for ((number, site), worker) in stage.sites.iter().enumerate().zip(workers) {

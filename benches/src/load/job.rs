@@ -62,7 +62,12 @@ impl JobTeam {
 /// When the server rejects a valid call.
 pub(super) async fn launch(stage: &TestConsortium, number: usize, team: &JobTeam, seconds: u32) -> TestResult<JobId> {
     let [lead, others @ ..] = &*team.0 else { return Err("a job has participants".into()) };
-    let budget = NewBudget { unit: PrivacyUnit::Record, epsilon: Epsilon::new(EPSILON)?, delta: Delta::new(DELTA)? };
+    let budget = NewBudget {
+        unit: PrivacyUnit::Record,
+        epsilon: Epsilon::new(EPSILON)?,
+        delta: Delta::new(DELTA)?,
+        filter: None,
+    };
     let rounds = ArmRounds {
         rounds: seconds.saturating_add(BEFORE),
         learning_rate: 1e-3,

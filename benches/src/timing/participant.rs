@@ -250,12 +250,13 @@ impl Artifacts for TimedParticipant {
 fn manifest(rate: SamplingRate, rounds: u32) -> Result<Manifest, Box<dyn std::error::Error>> {
     let noise_multiplier = NoiseMultiplier::new(1.0)?;
     let lead = DatasetId(Uuid::from_u128(1));
-    let party = |dataset, noise| Party { dataset, sampling_rate: rate, noise };
+    let party = |dataset, noise| Party { dataset, sampling_rate: rate, noise, rounds: None };
     let spec = Spec {
         unit: PrivacyUnit::Speaker,
         model: Described::lstm(HIDDEN as u32, Some(CLASSES as u32)),
         initial_model: None,
         participants: vec![party(lead, None), party(OURS, Some(Noise::flat(noise_multiplier, 1.0)))],
+        open_terms: Vec::new(),
         tests: Vec::new(),
         warm_start: WarmStart { epochs: 1, batch: 8, learning_rate: 0.01, seed: 7 },
         open: None,
@@ -290,6 +291,7 @@ fn manifest(rate: SamplingRate, rounds: u32) -> Result<Manifest, Box<dyn std::er
         model: None,
         initial_model: None,
         limits: None,
+        proposal: None,
         issued_at: OffsetDateTime::UNIX_EPOCH,
     })
 }

@@ -78,7 +78,10 @@ pub(super) fn corpus(sizes: &TranscriptionSizes) -> TestResult<Vec<SpokenDocumen
 }
 
 /// Returns the utterances of a speaker in order, at least one and no more than so many seconds.
-fn read_speaker(speaker: &Path, seconds: f64) -> TestResult<SpokenDocument> {
+///
+/// # Errors
+/// When the data are missing.
+pub(super) fn read_speaker(speaker: &Path, seconds: f64) -> TestResult<SpokenDocument> {
     let mut document =
         SpokenDocument { name: file_name(speaker), kind: "read", samples: Vec::new(), reference: String::new() };
     for utterance in utterances(speaker)? {

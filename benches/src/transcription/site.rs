@@ -13,6 +13,7 @@ use rand_chacha::rand_core::SeedableRng as _;
 use support::clouds::Ear;
 use support::ear;
 use support::stage::TestResult;
+use undertone_api::job::transcription::OutputVoice;
 use undertone_worker::dp::randomness::{Purpose, Randomness};
 use undertone_worker::site::clock::entropy;
 use undertone_worker::speech::audio::{RATE, Stream};
@@ -83,6 +84,14 @@ impl SiteTools {
             at_once,
         })
     }
+
+    /// Speaks a text with the engine of the dummies; a short silence for an empty text.
+    ///
+    /// # Errors
+    /// When the engine fails.
+    pub(super) fn speak(&self, text: &str, rate: f64) -> TestResult<Vec<f32>> {
+        if text.is_empty() { Ok(vec![0.0; RATE as usize / 10]) } else { Ok(self.engine.speak(text, rate)?) }
+    }
 }
 
 fn cloner(sizes: &TranscriptionSizes) -> TestResult<Option<SpeechEngine>> {
@@ -131,7 +140,7 @@ impl PreparedRecording {
     }
 }
 
-/// Cuts a document as the site does, on the public grid, and determines the pieces that may leave.
+/// Cuts a document as the site does, at rests, and determines the pieces that may leave.
 ///
 /// # Errors
 /// When a module fails.
@@ -267,6 +276,8 @@ pub(super) struct MeasuredVoice {
     pub(super) name: String,
     /// Whether dummies are spoken in imitations of the document's voice.
     pub(super) clones: bool,
+    /// Whether jobs have it by default.
+    pub(super) is_default: bool,
     voice: Option<Box<dyn OneVoice>>,
 }
 
@@ -275,18 +286,27 @@ pub(super) struct MeasuredVoice {
 /// # Errors
 /// When a voice cannot be made.
 pub(super) fn voices(sizes: &TranscriptionSizes) -> TestResult<Vec<MeasuredVoice>> {
-    let mut voices = vec![MeasuredVoice { name: "as recorded".to_owned(), clones: false, voice: None }];
+    let mut voices =
+        vec![MeasuredVoice { name: "as recorded".to_owned(), clones: false, is_default: false, voice: None }];
     let mut all: Vec<VoiceConfig> = sizes.alphas.iter().map(|alpha| VoiceConfig::Mcadams { alpha: *alpha }).collect();
-    all.extend(sizes.details.iter().map(|detail| VoiceConfig::Vocoder { detail: *detail }));
+    for varied in [false, true] {
+        all.extend(sizes.details.iter().map(|detail| VoiceConfig::Vocoder { detail: *detail, varied }));
+    }
     if !sizes.converter.is_empty() {
         all.push(VoiceConfig::Command { command: sizes.converter.clone(), seconds: 60 });
     }
     for voice in all {
+        let is_default = match (&voice, OutputVoice::default()) {
+            (VoiceConfig::Vocoder { detail, varied }, OutputVoice::Vocoder { detail: usual, varied: usually }) => {
+                (*detail, *varied) == (usual, usually)
+            }
+            _ => false,
+        };
         let voice = voice.start()?;
-        voices.push(MeasuredVoice { name: voice.name(), clones: false, voice: Some(voice) });
+        voices.push(MeasuredVoice { name: voice.name(), clones: false, is_default, voice: Some(voice) });
     }
     if !sizes.cloner.is_empty() {
-        voices.push(MeasuredVoice { name: "cloned".to_owned(), clones: true, voice: None });
+        voices.push(MeasuredVoice { name: "cloned".to_owned(), clones: true, is_default: false, voice: None });
     }
     Ok(voices)
 }

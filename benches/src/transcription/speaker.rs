@@ -128,13 +128,49 @@ struct SpeakerTrial {
     right: bool,
 }
 
-fn attack_voice(
-    attack: &str,
-    voice: &str,
+/// The success of the informed adversary in naming one of several speakers.
+pub(super) struct SpeakerIdentification {
+    right: usize,
+    trials: usize,
+    speakers: usize,
+}
+
+impl SpeakerIdentification {
+    /// Returns the share of utterances whose speaker is named, 0 to 1.
+    pub(super) fn identified(&self) -> f64 {
+        self.right as f64 / self.trials.max(1) as f64
+    }
+
+    /// Returns the share that guessing names.
+    pub(super) fn chance(&self) -> f64 {
+        1.0 / self.speakers.max(1) as f64
+    }
+
+    /// Returns the number of speakers.
+    pub(super) fn speakers(&self) -> usize {
+        self.speakers
+    }
+}
+
+/// Runs the informed attack on a voice.
+///
+/// # Errors
+/// When the data are missing.
+pub(super) fn identify(sizes: &TranscriptionSizes, voice: &MeasuredVoice) -> TestResult<SpeakerIdentification> {
+    let utterances = utterances(sizes)?;
+    let windows = windows(&utterances, voice, &mut StageTimes::default())?;
+    let trials = try_speakers(&utterances, &windows, &learned(&utterances, &windows));
+    let right = trials.iter().filter(|trial| trial.right).count();
+    let speakers = trials.iter().map(|trial| trial.speaker).collect::<BTreeSet<_>>().len();
+    Ok(SpeakerIdentification { right, trials: trials.len(), speakers })
+}
+
+/// Names the speaker of each utterance that the adversary does not know.
+fn try_speakers(
     utterances: &[MeasuredUtterance],
     windows: &[Vec<Vec<f32>>],
     classifier: &SoundClassifier,
-) -> Value {
+) -> Vec<SpeakerTrial> {
     let mut trials = Vec::new();
     for (said, windows) in utterances.iter().zip(windows).filter(|(said, _)| !said.known) {
         let logs = classifier.logs(windows);
@@ -152,6 +188,17 @@ fn attack_voice(
         let right = scores.iter().all(|score| *score <= own);
         trials.push(SpeakerTrial { speaker: said.speaker, own, others, right });
     }
+    trials
+}
+
+fn attack_voice(
+    attack: &str,
+    voice: &str,
+    utterances: &[MeasuredUtterance],
+    windows: &[Vec<Vec<f32>>],
+    classifier: &SoundClassifier,
+) -> Value {
+    let trials = try_speakers(utterances, windows, classifier);
     let speakers: Vec<usize> = trials.iter().map(|trial| trial.speaker).collect::<BTreeSet<_>>().into_iter().collect();
     let right = trials.iter().filter(|trial| trial.right).count();
     let (low, high) = rate_interval(right as u64, trials.len() as u64, CONFIDENCE);

@@ -26,7 +26,7 @@ use super::{cloud, histogram, rounded, say};
 use crate::report::Report;
 
 /// The pieces of a cloud alone: of the longest length that every provider accepts.
-const WHOLE: SegmentLimits = SegmentLimits { window: 26.0, zone: 4.0, margin: 0.3, threshold: 0.5 };
+const WHOLE: SegmentLimits = SegmentLimits { rest: 8.0, margin: 0.3, threshold: 0.5 };
 
 /// # Errors
 /// When a module fails, or dummies change a transcript.

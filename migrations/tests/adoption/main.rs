@@ -8,6 +8,15 @@ use undertone_migrations::{list_steps, load_applied_steps, migrate, translate_st
 use database::TestDatabase;
 
 const STEPS: &str = "SELECT version AS line FROM seaql_migrations ORDER BY version";
+/// The steps that were added after those of the tables: an earlier database runs them when it is adopted.
+const LATER_STEPS: &[&str] = &[
+    "m20261127_000100_add_artifact_deletion",
+    "m20261127_000100_add_entry_certificate",
+    "create_departure",
+    "create_party_terms",
+];
+/// The tables with columns of later steps, and how many.
+const LATER_COLUMNS: &[(&str, usize)] = &[("artifact", 3), ("ledger_entry", 1)];
 
 #[tokio::test]
 async fn fresh_and_adopted_schemas_are_equal() {
@@ -38,8 +47,10 @@ async fn adoption_keeps_all_rows_and_renames_steps() {
         // A second start finds nothing to do.
         for _ in 0..2 {
             migrate(&database.connection).await.expect("adopted");
-            assert_eq!(database.read_rows().await, rows);
-            assert_eq!(database.read_schema().await, schema);
+            assert_eq!(without_later_columns(database.read_rows().await), rows);
+            let now = database.read_schema().await;
+            let is_missing = |line: &&String| !now.contains(line);
+            assert_eq!(schema.iter().find(is_missing), None, "the later steps only add");
             assert_eq!(sort(database.query_lines(STEPS).await), sort(list_steps()));
         }
         let change = database.connection.execute_unprepared("DELETE FROM ledger_entry").await;
@@ -53,7 +64,9 @@ async fn earlier_steps_are_read_as_the_steps_of_the_tables() {
     for database in TestDatabase::create_all().await {
         database.load_earlier().await;
         let earlier = database.query_lines(STEPS).await;
-        assert_eq!(load_applied_steps(&database.connection).await.expect("read"), sort(list_steps()));
+        let mut tables = sort(list_steps());
+        tables.retain(|step| !LATER_STEPS.contains(&step.as_str()));
+        assert_eq!(load_applied_steps(&database.connection).await.expect("read"), tables);
         assert_eq!(translate_steps(earlier[1..].to_vec()), [""; 0], "an incomplete list stands for no step");
         assert_eq!(translate_steps(vec!["later".to_owned()]), ["later"]);
         database.remove().await;
@@ -110,6 +123,22 @@ async fn replicas_that_start_at_once_migrate_in_turn() {
         assert_eq!(sort(database.query_lines(STEPS).await), sort(list_steps()));
         database.remove().await;
     }
+}
+
+/// Returns the rows without the columns of later steps, which have no value in earlier rows.
+fn without_later_columns(rows: Vec<String>) -> Vec<String> {
+    let strip = |row: String| {
+        let table = row.split(' ').next().unwrap_or_default();
+        let Some((_, columns)) = LATER_COLUMNS.iter().find(|(name, _)| *name == table) else { return row };
+        let is_postgres = row.ends_with(')');
+        let suffix = if is_postgres { format!("{})", ",".repeat(*columns)) } else { ",NULL".repeat(*columns) };
+        match row.strip_suffix(suffix.as_str()) {
+            Some(earlier) if is_postgres => format!("{earlier})"),
+            Some(earlier) => earlier.to_owned(),
+            None => row,
+        }
+    };
+    sort(rows.into_iter().map(strip).collect())
 }
 
 fn sort(mut names: Vec<String>) -> Vec<String> {

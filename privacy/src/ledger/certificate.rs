@@ -7,7 +7,13 @@ use crate::curve::{Curve, OrderGrid};
 use crate::event::Event;
 use crate::mechanism::{self, PriceError};
 use crate::pld::{GaussianCertificate, Plan, PldError};
-use crate::unit::Delta;
+use crate::unit::{Delta, Order};
+
+/// The largest μ, estimated by the mean of the privacy loss, that is searched for: louder jobs are refused at once. A budget of ε = 600 at δ = 10⁻⁶
+/// admits a μ of about 30.
+pub const MOST_CERTIFIED_MU: f64 = 32.0;
+/// The most steps whose loss distributions are composed. Longer jobs are certified by their Rényi curve.
+pub const MOST_CERTIFIED_STEPS: u64 = 1 << 20;
 
 /// Returns the cost of a job of `releases` releases of one event, all of whose parameters are fixed before its first output, on
 /// [`OrderGrid::gaussian`]: the least μ² that its loss distributions certify at the side mass `side`, and that side mass. Server,
@@ -19,12 +25,24 @@ use crate::unit::Delta;
 /// The greater the side mass, the less μ². At a side mass of 0 only plain Gaussians and pure releases have a finite cost; plain
 /// Gaussians never use it.
 ///
+/// The time is bounded: a job that would need a μ of more than about 32 is refused before any loss distribution is composed, and
+/// one of more than 2²⁰ steps is certified by its Rényi curve.
+///
 /// # Errors
-/// [`PriceError::NoPrice`] when the event has no price, or reveals more than the side mass.
+/// [`PriceError::NoPrice`] when the event has no price, reveals more than the side mass, or is too loud.
 pub fn certify(event: &Event, releases: u64, adjacency: Adjacency, side: Delta) -> Result<Cost, PriceError> {
     let mut plan = Plan::new();
     plan.add(event, adjacency, releases);
-    let certificate = match plan.gaussian_certificate(side) {
+    if let Some(mu) = estimate_mu(&plan, event, releases, adjacency)?.filter(|mu| *mu > MOST_CERTIFIED_MU) {
+        let why = format!(
+            "as a whole it would need a Gaussian release of about mu {mu:.0}, and at most {MOST_CERTIFIED_MU} is certified: plan fewer \
+             rounds or more noise"
+        );
+        return Err(PriceError::NoPrice { event: event.name(), why });
+    }
+    let certificate =
+        if plan.steps() > MOST_CERTIFIED_STEPS { Err(PldError::TooWide) } else { plan.gaussian_certificate(side) };
+    let certificate = match certificate {
         Ok(certificate) => certificate,
         Err(PldError::NoPair(_) | PldError::TooWide) => {
             let curve = mechanism::curve(event, adjacency, &OrderGrid::reporting())?.times(releases);
@@ -40,4 +58,19 @@ pub fn certify(event: &Event, releases: u64, adjacency: Adjacency, side: Delta) 
         ),
     })?;
     Ok(Curve::gaussian(certificate.mu_squared(), certificate.side_delta()))
+}
+
+/// Returns about the μ that a job needs: that of a Gaussian release with the same Rényi loss near order 1, the mean of the
+/// privacy loss. `None` for a job that is not certified by loss distributions. An estimate decides nothing but a refusal.
+fn estimate_mu(plan: &Plan, event: &Event, releases: u64, adjacency: Adjacency) -> Result<Option<f64>, PriceError> {
+    if !plan.is_paired() {
+        return Ok(None);
+    }
+    let order = Order::new(1.0 + 1.0 / 128.0).map_err(|_| crate::curve::CurveError::NotAGrid)?;
+    let curve = mechanism::curve(event, adjacency, &OrderGrid::new(vec![order])?)?.times(releases);
+    Ok(curve
+        .losses()
+        .next()
+        .map(|(order, loss)| (2.0 * loss.to_f64_up() / order.get()).sqrt())
+        .filter(|mu| mu.is_finite()))
 }

@@ -54,7 +54,7 @@ pub struct BudgetShortfall {
     pub left: f64,
     /// The fraction of the filter's budget spent or reserved, rounded up.
     pub committed_fraction: f64,
-    /// The greatest number of requested releases that would fit.
+    /// The greatest number of requested charges that would fit: of releases, or of jobs that are charged as a whole.
     pub releases_that_fit: u64,
     /// The part of δ kept for releases with a δ of their own.
     pub side_limit: f64,
@@ -88,7 +88,7 @@ impl std::fmt::Display for BudgetShortfall {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
-            "epsilon {:.4} spent, {:.4} reserved and {:.4} left of {:.4} at delta {:e}, {:.4} asked ({} such releases fit); \
+            "epsilon {:.4} spent, {:.4} reserved and {:.4} left of {:.4} at delta {:e}, {:.4} asked ({} such charges fit); \
              side delta {:e} committed and {:e} asked of {:e}",
             self.spent,
             self.reserved,

@@ -417,7 +417,7 @@ fn refusal_reports_spent_requested_and_remaining() {
     assert!(shortfall.spent.abs() < f64::MIN_POSITIVE && shortfall.reserved > 1.0);
     assert!(shortfall.asked.unwrap() > 3.0 && shortfall.would_be.unwrap() > shortfall.asked.unwrap());
     assert_eq!(shortfall.releases_that_fit, 1);
-    assert!(refusal.to_string().contains("1 such releases fit"), "{refusal}");
+    assert!(refusal.to_string().contains("1 such charges fit"), "{refusal}");
     let text = serde_json::to_string(&refusal).unwrap();
     assert_eq!(serde_json::from_str::<Refusal>(&text).unwrap(), refusal);
 }

@@ -27,7 +27,7 @@
 //! **The tail.** H falls and R ≥ δ₀, so the first i with Ĥ_i ≤ δ₀ settles all that follow.
 //!
 //! R is rounded down by more than the error of its evaluation (1e-12). μ is searched on the grid of multiples of 2⁻²⁰ by
-//! bisection; the result has passed the test above itself, so nothing rests on the order of the search. The arithmetic is
+//! bisection, point after point; the result has passed the test above itself, so nothing rests on the order of the search. The arithmetic is
 //! `libm` and plain f64, so every machine finds the same μ.
 //!
 //! **Loud plans.** Where H is nearly 1 only its distance from 1 decides, which an absolute error hides (from a μ of about 13). Such a
@@ -178,19 +178,7 @@ fn least_mu(pairs: &[(Pair, u64)], side: f64) -> Result<Option<f64>, PldError> {
     if profiles.iter().any(|profile| profile.deltas.last().is_none_or(|last| *last > side)) {
         return Err(PldError::TooWide);
     }
-    let mut search = DominationSearch { profiles, side, worst: (0, 0) };
-    let (mut low, mut high) = (0, 1);
-    while !search.dominates(high as f64 * TICK) {
-        if high >= MOST_TICKS {
-            return Ok(None);
-        }
-        (low, high) = (high, 2 * high);
-    }
-    while high - low > 1 {
-        let middle = low + (high - low) / 2;
-        if search.dominates(middle as f64 * TICK) { high = middle } else { low = middle }
-    }
-    Ok(Some(high as f64 * TICK))
+    Ok(DominationSearch { profiles, side }.least_ticks().map(|ticks| ticks as f64 * TICK))
 }
 
 /// Composes both directions, on the finest grid of a power of two that can be computed.
@@ -225,29 +213,53 @@ fn profiles(pairs: &[(Pair, u64)], side: f64, buffers: &mut WindowBuffers) -> Op
 struct DominationSearch {
     profiles: Vec<ComposedProfile>,
     side: f64,
-    /// The direction and the point at which the last test failed: likely to fail again.
-    worst: (usize, usize),
 }
 
 impl DominationSearch {
-    /// Returns true if the mixture of this μ dominates every direction at every ε; see the module.
-    fn dominates(&mut self, mu: f64) -> bool {
-        let (direction, point) = self.worst;
-        if !self.holds(mu, direction, point) {
-            return false;
-        }
-        for direction in 0..self.profiles.len() {
-            for point in 0..self.profiles[direction].deltas.len() {
-                if self.profiles[direction].deltas[point] <= self.side {
-                    break;
-                }
-                if !self.holds(mu, direction, point) {
-                    self.worst = (direction, point);
-                    return false;
-                }
+    /// Returns the least μ, in ticks, whose mixture dominates every direction at every ε; see the module. A point where μ fails
+    /// raises it to the least that holds there. Few points come first, so that most of the others hold at once; the last pass
+    /// is the proof of the answer. `None` beyond [`MOST_TICKS`].
+    fn least_ticks(&self) -> Option<u64> {
+        let mut ticks = 1;
+        for stride in [1024, 32, 1] {
+            for direction in 0..self.profiles.len() {
+                ticks = self.raise(ticks, direction, stride)?;
             }
         }
-        true
+        let is_proved = (0..self.profiles.len())
+            .all(|direction| self.points(direction, 1).all(|point| self.holds(ticks as f64 * TICK, direction, point)));
+        is_proved.then_some(ticks)
+    }
+
+    /// Returns the points of a direction that are above δ₀, every `stride`-th of them.
+    fn points(&self, direction: usize, stride: usize) -> impl Iterator<Item = usize> {
+        let deltas = &self.profiles[direction].deltas;
+        (0..deltas.len()).step_by(stride).take_while(|point| deltas[*point] > self.side)
+    }
+
+    /// Raises μ until it holds at every `stride`-th point of a direction.
+    fn raise(&self, from: u64, direction: usize, stride: usize) -> Option<u64> {
+        let mut ticks = from;
+        for point in self.points(direction, stride) {
+            let holds = |ticks: u64| self.holds(ticks as f64 * TICK, direction, point);
+            if holds(ticks) {
+                continue;
+            }
+            let (mut low, mut step) = (ticks, 1);
+            while !holds(low + step) {
+                (low, step) = (low + step, 2 * step);
+                if low >= MOST_TICKS {
+                    return None;
+                }
+            }
+            let mut high = low + step;
+            while high - low > 1 {
+                let middle = low + (high - low) / 2;
+                if holds(middle) { high = middle } else { low = middle }
+            }
+            ticks = high;
+        }
+        Some(ticks)
     }
 
     /// Returns true if both inequalities hold from one point to the next.

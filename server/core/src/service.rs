@@ -55,6 +55,7 @@ pub mod session;
 pub mod sessions;
 pub mod setup;
 pub mod site_key;
+mod terms;
 pub mod version;
 pub mod witness;
 pub mod worker;

@@ -147,7 +147,7 @@ async fn ask_questions(ctx: &Ctx, world: &TestConsortium, count: usize) {
         if number > 0 {
             let epsilon = Epsilon::new(50.0).unwrap();
             let delta = Delta::new(1e-5).unwrap();
-            let new = NewBudget { unit: PrivacyUnit::Record, epsilon, delta };
+            let new = NewBudget { unit: PrivacyUnit::Record, epsilon, delta, filter: None };
             budget::set(ctx, &site.steward, dataset, new).await.unwrap();
         }
     }

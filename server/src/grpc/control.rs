@@ -4,6 +4,7 @@
 //! To add a method: in `control.proto`, a translation in `message`, a line here. The operation checks the permission.
 
 mod message;
+mod models;
 mod once;
 mod retirement;
 #[cfg(test)]
@@ -13,7 +14,7 @@ mod watch;
 use futures::StreamExt as _;
 use tonic::{Request, Response, Status};
 use undertone_api::budget::NewBudget;
-use undertone_api::job::{NewDraft, NewJob, PauseRequest, RefuseRequest};
+use undertone_api::job::{LeaveRequest, NewDraft, NewJob, PartyTerms, PauseRequest, RefuseRequest};
 use undertone_api::ledger::EntryFilter;
 use undertone_api::page::Page;
 use undertone_api::plan::NewPlan;
@@ -63,6 +64,7 @@ fn bearer<T>(request: &Request<T>) -> Result<&str, Status> {
 impl control_server::Control for ControlService {
     type WatchJobStream = Answer<v1::Progress>;
     type DownloadArtifactStream = Answer<v1::DownloadArtifactChunk>;
+    type DownloadModelArchiveStream = Answer<v1::DownloadModelArchiveChunk>;
     type ExportQuestionsStream = Answer<v1::ExportQuestionsChunk>;
 
     async fn who_am_i(&self, request: Request<v1::WhoAmIRequest>) -> Result<Response<v1::WhoAmIReply>, Status> {
@@ -146,11 +148,15 @@ impl control_server::Control for ControlService {
 
     async fn set_budget(&self, request: Request<v1::SetBudgetRequest>) -> Result<Response<v1::Account>, Status> {
         let actor = self.caller(&request).await?;
-        let v1::SetBudgetRequest { dataset, unit, epsilon, delta, accounts_version } = request.into_inner();
+        let v1::SetBudgetRequest { dataset, unit, epsilon, delta, accounts_version, filter } = request.into_inner();
         let new = NewBudget {
             unit: field(&unit, "unit")?,
             epsilon: message::number(epsilon, "epsilon")?,
             delta: message::number(delta, "delta")?,
+            filter: Some(filter)
+                .filter(|filter| !filter.is_empty())
+                .map(|filter| field(&filter, "filter"))
+                .transpose()?,
         };
         let expected = match accounts_version.as_str() {
             "" => ExpectedVersion::Anything,
@@ -225,12 +231,15 @@ impl control_server::Control for ControlService {
 
     async fn approve_job(&self, request: Request<v1::ApproveJobRequest>) -> Result<Response<v1::Job>, Status> {
         let actor = self.caller(&request).await?;
-        let v1::ApproveJobRequest { job, dataset, approval: signature } = request.into_inner();
-        texts([&*signature])?;
+        let v1::ApproveJobRequest { job, dataset, approval: signature, terms } = request.into_inner();
+        texts([&*signature, &*terms])?;
         let job = id(&job, "job")?;
         let dataset = id(&dataset, "dataset")?;
         let signature = (!signature.is_empty()).then(|| json(&signature, "approval")).transpose()?;
-        let approved = approval::approve_signed(&self.ctx, &actor, job, dataset, None, signature.as_ref()).await;
+        let terms: Option<PartyTerms> = (!terms.is_empty()).then(|| json(&terms, "terms")).transpose()?;
+        let approved =
+            approval::approve_with_terms(&self.ctx, &actor, job, dataset, None, signature.as_ref(), terms.as_ref())
+                .await;
         let job = approved.map_err(fail)?;
         Ok(Response::new(message::whole_job(&job)))
     }
@@ -269,6 +278,16 @@ impl control_server::Control for ControlService {
         Ok(Response::new(message::whole_job(&released.map_err(fail)?)))
     }
 
+    async fn leave_job(&self, request: Request<v1::LeaveJobRequest>) -> Result<Response<v1::Job>, Status> {
+        let actor = self.caller(&request).await?;
+        let v1::LeaveJobRequest { job, dataset, reason } = request.into_inner();
+        texts([&*reason])?;
+        let job = id(&job, "job")?;
+        let dataset = id(&dataset, "dataset")?;
+        let job = job::leave(&self.ctx, &actor, job, dataset, &LeaveRequest { reason }).await.map_err(fail)?;
+        Ok(Response::new(message::whole_job(&job)))
+    }
+
     async fn cancel_job(&self, request: Request<v1::CancelJobRequest>) -> Result<Response<v1::Job>, Status> {
         let actor = self.caller(&request).await?;
         let job = job::cancel(&self.ctx, &actor, id(&request.get_ref().job, "job")?).await.map_err(fail)?;
@@ -278,7 +297,7 @@ impl control_server::Control for ControlService {
     async fn retry_job(&self, request: Request<v1::RetryJobRequest>) -> Result<Response<v1::Job>, Status> {
         let actor = self.caller(&request).await?;
         once::job(&self.ctx, &actor, "RetryJob", &request, async |message| {
-            job::retry(&self.ctx, &actor, id(&message.job, "job")?).await.map_err(fail)
+            Box::pin(job::retry(&self.ctx, &actor, id(&message.job, "job")?)).await.map_err(fail)
         })
         .await
     }
@@ -399,6 +418,43 @@ impl control_server::Control for ControlService {
         let data: fn(Vec<u8>) -> v1::DownloadArtifactChunk =
             |data| v1::DownloadArtifactChunk { part: Some(download_artifact_chunk::Part::Data(data)) };
         Ok(Response::new(stream::object(&self.ctx, header, object, offset, size, data)))
+    }
+
+    async fn get_model(&self, request: Request<v1::GetModelRequest>) -> Result<Response<v1::GetModelReply>, Status> {
+        let actor = self.caller(&request).await?;
+        Ok(Response::new(models::get(&self.ctx, &actor, request.get_ref()).await?))
+    }
+
+    async fn compare_models(
+        &self,
+        request: Request<v1::CompareModelsRequest>,
+    ) -> Result<Response<v1::CompareModelsReply>, Status> {
+        let actor = self.caller(&request).await?;
+        Ok(Response::new(models::compare(&self.ctx, &actor, request.get_ref()).await?))
+    }
+
+    async fn get_model_card(
+        &self,
+        request: Request<v1::GetModelCardRequest>,
+    ) -> Result<Response<v1::GetModelCardReply>, Status> {
+        let actor = self.caller(&request).await?;
+        Ok(Response::new(models::card(&self.ctx, &actor, request.get_ref()).await?))
+    }
+
+    async fn download_model_archive(
+        &self,
+        request: Request<v1::DownloadModelArchiveRequest>,
+    ) -> Result<Response<Self::DownloadModelArchiveStream>, Status> {
+        let actor = self.caller(&request).await?;
+        Ok(Response::new(models::archive(&self.ctx, &actor, request.get_ref()).await?))
+    }
+
+    async fn delete_artifact(
+        &self,
+        request: Request<v1::DeleteArtifactRequest>,
+    ) -> Result<Response<v1::Artifact>, Status> {
+        let actor = self.caller(&request).await?;
+        Ok(Response::new(models::delete(&self.ctx, &actor, request.into_inner()).await?))
     }
 
     async fn get_certificate(

@@ -167,7 +167,11 @@ impl WorkerGateway for GatewayService {
     async fn decide(&self, request: Request<v1::DecideRequest>) -> Result<Response<v1::DecideReply>, Status> {
         let caller = self.caller(&request).await?;
         self.count_write()?;
-        let v1::DecideRequest { decision, hold } = request.into_inner();
+        let v1::DecideRequest { decision, hold, departure } = request.into_inner();
+        if let Some(departure) = departure {
+            job::leave::leave_by_site(&self.ctx, caller, &parse_signed(departure)?).await.map_err(fail)?;
+            return Ok(Response::new(v1::DecideReply {}));
+        }
         if let Some(hold) = hold {
             job::hold::hold_by_site(&self.ctx, caller, &parse_signed(hold)?).await.map_err(fail)?;
             return Ok(Response::new(v1::DecideReply {}));

@@ -78,6 +78,7 @@ pub(super) const FUNCTIONS: &[MatrixRow] = table! {
     "POST /ui/refuse": DecideJob @ Organization;
     "POST /ui/hold": HoldJob @ Organization;
     "POST /ui/release": HoldJob @ Organization;
+    "POST /ui/leave": LeaveJob @ Organization;
     "POST /ui/pause": PauseJob @ Consortium, only "a researcher pauses jobs of their own";
     "POST /ui/resume": PauseJob @ Consortium, only "a researcher pauses jobs of their own";
     "POST /ui/cancel": CancelJob @ Consortium, only "a researcher ends jobs of their own";
@@ -93,6 +94,7 @@ pub(super) const FUNCTIONS: &[MatrixRow] = table! {
     "POST /ui/propose-active-learning": ProposeJob @ Consortium;
     "POST /ui/propose-transcription": ProposeJob @ Consortium;
     "POST /ui/propose-evaluation": ProposeJob @ Consortium;
+    "POST /ui/delete-model": DeleteModel @ Consortium, only "an organization's admin deletes files that its worker stored";
     "GET /ui/watch": ReadJob @ Consortium;
 
     "GET /ui/turn": Annotate @ Consortium;
@@ -136,6 +138,8 @@ pub(super) const PAGES: &[MatrixRow] = table! {
     "/c/{consortium}/drafts/{draft}": WriteDraft @ Consortium;
     "/c/{consortium}/models": ReadJob @ Consortium;
     "/c/{consortium}/models/compare": ReadJob @ Consortium;
+    "/c/{consortium}/models/{model}": ReadJob @ Consortium;
+    "/c/{consortium}/models/{model}/compare/{other}": ReadJob @ Consortium;
     "/c/{consortium}/questions": FollowQuestions @ Consortium;
     "/c/{consortium}/questions/{job}": Annotate @ Consortium;
 };

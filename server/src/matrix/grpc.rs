@@ -28,6 +28,7 @@ pub(super) const GRPC: &[MatrixRow] = table! {
     "Control/RefuseJob": DecideJob @ Organization;
     "Control/PauseJob": PauseJob @ Consortium, only "a researcher steers jobs of their own";
     "Control/ResumeJob": PauseJob @ Consortium, only "a researcher steers jobs of their own";
+    "Control/LeaveJob": LeaveJob @ Organization;
     "Control/CancelJob": CancelJob @ Consortium, only "a researcher ends jobs of their own";
     "Control/RetryJob": ProposeJob @ Consortium;
     "Control/CloneJob": WriteDraft @ Consortium;
@@ -42,6 +43,11 @@ pub(super) const GRPC: &[MatrixRow] = table! {
     "Control/WatchJob": ReadJob @ Consortium;
     "Control/ListArtifacts": ReadJob @ Consortium;
     "Control/DownloadArtifact": TakeModel @ Consortium;
+    "Control/GetModel": ReadJob @ Consortium;
+    "Control/CompareModels": ReadJob @ Consortium;
+    "Control/GetModelCard": ReadJob @ Consortium;
+    "Control/DownloadModelArchive": TakeModel @ Consortium;
+    "Control/DeleteArtifact": DeleteModel @ Consortium, only "an organization's admin deletes files that its worker stored";
     "Control/GetCertificate": ReadJob @ Consortium;
     "Control/ExportQuestions": ReadQuestions @ Consortium;
     "Control/ImportAnswers": ImportAnswers @ Consortium;

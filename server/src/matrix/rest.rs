@@ -157,10 +157,16 @@ pub(super) const REST: &[MatrixRow] = table! {
     "POST /jobs/{id}/datasets/{dataset}/refuse": DecideJob @ Organization;
     "POST /jobs/{id}/datasets/{dataset}/hold": HoldJob @ Organization;
     "POST /jobs/{id}/datasets/{dataset}/release": HoldJob @ Organization;
+    "POST /jobs/{id}/datasets/{dataset}/leave": LeaveJob @ Organization;
 
     // Results of jobs.
     "GET /jobs/{id}/artifacts": ReadJob @ Consortium;
     "GET /artifacts/{id}/content": TakeModel @ Consortium;
+    "GET /artifacts/{id}/model": ReadJob @ Consortium;
+    "GET /artifacts/{id}/model/comparison": ReadJob @ Consortium;
+    "GET /artifacts/{id}/model/card": ReadJob @ Consortium;
+    "GET /artifacts/{id}/model/archive": TakeModel @ Consortium;
+    "POST /artifacts/{id}/deletion": DeleteModel @ Consortium, only "an organization's admin deletes files that its worker stored";
 
     // Questions.
     "GET /consortia/{id}/questions": FollowQuestions @ Consortium;

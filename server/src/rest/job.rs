@@ -106,7 +106,7 @@ pub(super) async fn cancel(
 
 /// Approve a job for a dataset, as a steward
 #[utoipa::path(post, path = "/jobs/{id}/datasets/{dataset}/approve", tag = "jobs", operation_id = "approve_job", params(("id" = JobId, Path), ("dataset" = DatasetId, Path), Exactly),
-    request_body(content = Option<ApproveRequest>, description = "The steward's signed approval, if the dataset's site verifies signatures"),
+    request_body(content = Option<ApproveRequest>, description = "The steward's signed approval, if the dataset's site verifies signatures; and the answer to the terms that the proposal leaves to the dataset's owner"),
     responses((status = 200, body = Job), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn approve(
     State(ctx): State<Ctx>,
@@ -115,10 +115,10 @@ pub(super) async fn approve(
     Query(Exactly { manifest }): Query<Exactly>,
     OptionalJson(body): OptionalJson<ApproveRequest>,
 ) -> Result<Json<Job>, Rejection> {
-    let ApproveRequest { signature } = body.unwrap_or_default();
+    let ApproveRequest { signature, terms } = body.unwrap_or_default();
     let manifest = manifest.as_deref();
-    let signature = signature.as_ref();
-    Ok(Json(approval::approve_signed(&ctx, &actor, id, dataset, manifest, signature).await?))
+    let (signature, terms) = (signature.as_ref(), terms.as_ref());
+    Ok(Json(approval::approve_with_terms(&ctx, &actor, id, dataset, manifest, signature, terms).await?))
 }
 
 /// Refuse a job for a dataset, as a steward

@@ -2,11 +2,13 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
+use serde::Deserialize;
 use undertone_api::id::{DatasetId, JobId};
-use undertone_api::job::{Job, JobReview, PauseRequest};
+use undertone_api::job::{Job, JobReview, LeaveRequest, PartyTerms, PauseRequest, TermName};
 use undertone_api::problem::Problem;
+use utoipa::IntoParams;
 
-use super::extract::{Caller, Json, Path};
+use super::extract::{Caller, Json, Path, Query};
 use super::problem::Rejection;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::service::{approval, job};
@@ -57,6 +59,18 @@ pub(super) async fn release(
     Ok(Json(job::release_dataset(&ctx, &actor, id, dataset).await?))
 }
 
+/// Leave a job that its workers run, for a dataset, as a steward: final, and its unused reservation is returned
+#[utoipa::path(post, path = "/jobs/{id}/datasets/{dataset}/leave", tag = "jobs", operation_id = "leave_job", params(("id" = JobId, Path), ("dataset" = DatasetId, Path)), request_body = LeaveRequest,
+    responses((status = 200, body = Job), (status = "default", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn leave(
+    State(ctx): State<Ctx>,
+    Caller(actor): Caller,
+    Path((id, dataset)): Path<(JobId, DatasetId)>,
+    Json(leave): Json<LeaveRequest>,
+) -> Result<Json<Job>, Rejection> {
+    Ok(Json(job::leave(&ctx, &actor, id, dataset, &leave).await?))
+}
+
 /// Propose a failed, cancelled or refused job again, with new approvals and charges
 #[utoipa::path(post, path = "/jobs/{id}/retry", tag = "jobs", operation_id = "retry_job", params(("id" = JobId, Path)),
     responses((status = 201, body = Job), (status = "default", body = Problem, content_type = "application/problem+json")))]
@@ -68,13 +82,41 @@ pub(super) async fn retry(
     Ok((StatusCode::CREATED, Json(job::retry(&ctx, &actor, id).await?)))
 }
 
-/// Show a job's request to a dataset: the manifest byte for byte, its cost, and its disclosures
-#[utoipa::path(get, path = "/jobs/{id}/datasets/{dataset}/review", tag = "jobs", operation_id = "review_job", params(("id" = JobId, Path), ("dataset" = DatasetId, Path)),
+/// An answer to the open terms of a proposal; an absent term keeps the proposal's value.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct TermsQuery {
+    /// z: the noise of the party's gradients, relative to its clip.
+    noise_multiplier: Option<f64>,
+    /// C: the L2 norm to which each unit's gradient is clipped.
+    clip: Option<f64>,
+    /// q: the probability with which each unit enters a batch.
+    sampling_rate: Option<f64>,
+    /// The number of the first rounds in which the party sends a vector.
+    rounds: Option<f64>,
+}
+
+impl From<TermsQuery> for PartyTerms {
+    fn from(query: TermsQuery) -> Self {
+        let TermsQuery { noise_multiplier, clip, sampling_rate, rounds } = query;
+        let terms = [
+            (TermName::NoiseMultiplier, noise_multiplier),
+            (TermName::Clip, clip),
+            (TermName::SamplingRate, sampling_rate),
+            (TermName::Rounds, rounds),
+        ];
+        terms.into_iter().filter_map(|(term, value)| Some((term, value?))).collect()
+    }
+}
+
+/// Show a job's request to a dataset: the manifest byte for byte, its cost under an answer to its open terms, and its disclosures
+#[utoipa::path(get, path = "/jobs/{id}/datasets/{dataset}/review", tag = "jobs", operation_id = "review_job", params(("id" = JobId, Path), ("dataset" = DatasetId, Path), TermsQuery),
     responses((status = 200, body = JobReview), (status = "default", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn review(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
     Path((id, dataset)): Path<(JobId, DatasetId)>,
+    Query(terms): Query<TermsQuery>,
 ) -> Result<Json<JobReview>, Rejection> {
-    Ok(Json(approval::review(&ctx, &actor, id, dataset).await?))
+    Ok(Json(approval::review_terms(&ctx, &actor, id, dataset, &terms.into()).await?))
 }

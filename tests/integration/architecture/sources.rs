@@ -3,12 +3,13 @@
 use std::{fs, path::Path};
 
 /// The folders of the workspace's crates. `tests/integration` is left out: these tests name libraries in texts.
-const FOLDERS: [&str; 11] = [
+const FOLDERS: [&str; 12] = [
     "privacy",
     "api",
     "proto",
     "failpoints",
     "migrations",
+    "onnx",
     "app",
     "worker",
     "server",

@@ -60,7 +60,8 @@ async fn clinic() -> TestResult<TestConsortium> {
     site.command(&["data", "add-recordings", "--input", &input, "--name", DATASET, "--visibility", "private"])?;
     site.holdings.push(SiteDataset::new(DATASET, "private", &[]));
     stage.open().await?;
-    let budget = NewBudget { unit: PrivacyUnit::Words, epsilon: Epsilon::new(16.0)?, delta: Delta::new(1e-3)? };
+    let budget =
+        NewBudget { unit: PrivacyUnit::Words, epsilon: Epsilon::new(16.0)?, delta: Delta::new(1e-3)?, filter: None };
     stage.sites[CLINIC].client.set_budget(stage.dataset(DATASET).await?.id, &budget).await?;
     Ok(stage)
 }

@@ -140,7 +140,7 @@ async fn job(stage: &TestConsortium, unit: PrivacyUnit, rounds: u32) -> TestResu
 }
 
 async fn set_budget(stage: &TestConsortium, unit: PrivacyUnit) -> TestResult<()> {
-    let budget = NewBudget { unit, epsilon: Epsilon::new(60.0)?, delta: Delta::new(1e-6)? };
+    let budget = NewBudget { unit, epsilon: Epsilon::new(60.0)?, delta: Delta::new(1e-6)?, filter: None };
     stage.sites[1].client.set_budget(stage.dataset(scene::PRIVATE[0]).await?.id, &budget).await?;
     Ok(())
 }

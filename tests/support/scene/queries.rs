@@ -43,7 +43,12 @@ pub async fn set(database: TestDatabase) -> TestResult<TestConsortium> {
 /// # Errors
 /// Any step that does not work as documented.
 pub async fn set_budgets(stage: &TestConsortium, epsilon: f64) -> TestResult<()> {
-    let budget = NewBudget { unit: PrivacyUnit::Record, epsilon: Epsilon::new(epsilon)?, delta: Delta::new(1e-6)? };
+    let budget = NewBudget {
+        unit: PrivacyUnit::Record,
+        epsilon: Epsilon::new(epsilon)?,
+        delta: Delta::new(1e-6)?,
+        filter: None,
+    };
     for (site, name) in stage.sites.iter().skip(1).zip(PRIVATE) {
         site.client.set_budget(stage.dataset(name).await?.id, &budget).await?;
     }

@@ -113,7 +113,8 @@ pub async fn set() -> TestResult<Option<RecordingScenario>> {
     site.holdings.push(SiteDataset::new(DATASET, "private", &[]));
     stage.open().await?;
 
-    let budget = NewBudget { unit: PrivacyUnit::Words, epsilon: Epsilon::new(16.0)?, delta: Delta::new(1e-2)? };
+    let budget =
+        NewBudget { unit: PrivacyUnit::Words, epsilon: Epsilon::new(16.0)?, delta: Delta::new(1e-2)?, filter: None };
     stage.sites[CLINIC].client.set_budget(stage.dataset(DATASET).await?.id, &budget).await?;
     Ok(Some(RecordingScenario { stage, clouds: FakeClouds { clouds, unpaid }, recording }))
 }
@@ -133,7 +134,7 @@ pub async fn job(stage: &TestConsortium, providers: &[&str]) -> TestResult<NewJo
             dataset: stage.dataset(DATASET).await?.id,
             epsilon: Epsilon::new(11.5)?,
             delta: Delta::new(1e-3)?,
-            distance: NonZeroU32::MIN.saturating_add(5),
+            distance: NonZeroU32::MIN.saturating_add(9),
         },
         providers: providers.iter().enumerate().map(provider).collect(),
         colluding: NonZeroU32::MIN,

@@ -187,7 +187,7 @@ impl SimulationTemplate {
             // Organizations that joined later are in its consortium too.
             party.admin = refreshed(&ctx, &party.admin).await?;
             for holding in party.holdings.iter().filter(|holding| holding.visibility == Visibility::Private) {
-                let new = NewBudget { unit: PrivacyUnit::Record, epsilon, delta: delta()? };
+                let new = NewBudget { unit: PrivacyUnit::Record, epsilon, delta: delta()?, filter: None };
                 budget::set(&ctx, &party.admin, holding.id, new).await?;
             }
         }

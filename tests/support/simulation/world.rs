@@ -230,10 +230,10 @@ impl<'g> SimulationWorld<'g> {
         let noise = Noise::flat(NoiseMultiplier::new(1.0)?, 1.0);
         let (lead, test) = (&self.ground.parties[0].holdings[0], &self.ground.parties[0].holdings[1]);
         let sampling_rate = SamplingRate::new(0.125)?;
-        let mut participants = vec![Part { dataset: lead.id, sampling_rate, noise: None }];
+        let mut participants = vec![Part { dataset: lead.id, sampling_rate, noise: None, rounds: None }];
         for holding in self.ground.parties[1..].iter().flat_map(|party| &party.holdings) {
             if dice.percent(60) {
-                participants.push(Part { dataset: holding.id, sampling_rate, noise: Some(noise) });
+                participants.push(Part { dataset: holding.id, sampling_rate, noise: Some(noise), rounds: None });
             }
         }
         let rounds = dice.range(1, 4) as u32;
@@ -248,6 +248,7 @@ impl<'g> SimulationWorld<'g> {
             model: AcousticModel::lstm(1, None),
             initial_model: None,
             participants,
+            open_terms: Vec::new(),
             tests: vec![TestSet { name: "common".to_owned(), dataset: test.id }],
             warm_start: WarmStart { epochs: 1, batch: 1, learning_rate: 0.1, seed: 1 },
             open: None,
@@ -321,7 +322,8 @@ impl<'g> SimulationWorld<'g> {
         let party = &self.ground.parties[dice.range(1, 2) as usize];
         let Some(held) = dice.index(party.holdings.len()) else { return Ok(false) };
         let releases = dice.range(3, 16);
-        let new = NewBudget { unit: PrivacyUnit::Record, epsilon: epsilon_for(releases)?, delta: delta()? };
+        let new =
+            NewBudget { unit: PrivacyUnit::Record, epsilon: epsilon_for(releases)?, delta: delta()?, filter: None };
         let (server, dataset) = (self.network.somewhere(), party.holdings[held].id);
         self.network.trace.note(format!("a budget of {} becomes {releases} releases", party.name));
         let outcome =

@@ -51,12 +51,13 @@ impl JobPlan {
     /// When a number is out of range.
     pub fn new(title: &str, unit: PrivacyUnit, hidden: u32, lead: &Dataset, epochs: u32) -> TestResult<Self> {
         let warm_start = WarmStart { epochs, batch: 8, learning_rate: 2e-3, seed: 7 };
-        let lead = Party { dataset: lead.id, sampling_rate: SamplingRate::new(0.1)?, noise: None };
+        let lead = Party { dataset: lead.id, sampling_rate: SamplingRate::new(0.1)?, noise: None, rounds: None };
         let spec = Spec {
             unit,
             model: AcousticModel::lstm(hidden, None),
             initial_model: None,
             participants: vec![lead],
+            open_terms: Vec::new(),
             tests: Vec::new(),
             warm_start,
             open: None,
@@ -83,7 +84,7 @@ impl JobPlan {
     ) -> TestResult<Self> {
         let noise = Noise::flat(NoiseMultiplier::new(noise_multiplier)?, clip);
         let sampling_rate = SamplingRate::new(sampling_rate)?;
-        self.spec.participants.push(Party { dataset, sampling_rate, noise: Some(noise) });
+        self.spec.participants.push(Party { dataset, sampling_rate, noise: Some(noise), rounds: None });
         Ok(self)
     }
 
@@ -92,7 +93,12 @@ impl JobPlan {
     /// # Errors
     /// When the rate is out of range.
     pub fn public_party(mut self, dataset: DatasetId, sampling_rate: f64) -> TestResult<Self> {
-        self.spec.participants.push(Party { dataset, sampling_rate: SamplingRate::new(sampling_rate)?, noise: None });
+        self.spec.participants.push(Party {
+            dataset,
+            sampling_rate: SamplingRate::new(sampling_rate)?,
+            noise: None,
+            rounds: None,
+        });
         Ok(self)
     }
 

@@ -217,7 +217,7 @@ async fn set_budgets(ctx: &Ctx, consortium: &DemoConsortium) -> Result<(), DemoE
                 DatasetContent::Recordings => &[PrivacyUnit::Words],
             };
             for &unit in units {
-                let new = NewBudget { unit, epsilon, delta };
+                let new = NewBudget { unit, epsilon, delta, filter: None };
                 budget::set(ctx, &person.actor, dataset.id, new).await.map_err(explain_refusal("setting a budget"))?;
             }
         }

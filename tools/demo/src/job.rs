@@ -69,7 +69,12 @@ fn spec(recipe: &DemoRecipe, datasets: &[Dataset]) -> Result<DpSgd, DemoError> {
             let dataset = find(datasets, data.name)?;
             match data.test {
                 Some(name) => tests.push(TestSet { name: name.to_owned(), dataset }),
-                None => participants.push(Party { dataset, sampling_rate, noise: (number > 0).then_some(noise) }),
+                None => participants.push(Party {
+                    dataset,
+                    sampling_rate,
+                    noise: (number > 0).then_some(noise),
+                    rounds: None,
+                }),
             }
         }
     }
@@ -78,6 +83,7 @@ fn spec(recipe: &DemoRecipe, datasets: &[Dataset]) -> Result<DpSgd, DemoError> {
         model: AcousticModel::lstm(scale.hidden, None),
         initial_model: None,
         participants,
+        open_terms: Vec::new(),
         tests,
         warm_start: WarmStart { epochs: scale.epochs, batch: scale.batch, learning_rate: 0.005, seed: 1 },
         open: Some(rounds(EXACT)),

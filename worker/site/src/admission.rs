@@ -8,7 +8,7 @@
 use time::{Duration, OffsetDateTime};
 use undertone_api::dataset::{Dataset, Visibility};
 use undertone_api::id::{DatasetId, OrganizationId, WorkerId};
-use undertone_api::job::{Charge, DatasetUse};
+use undertone_api::job::{Charge, DatasetUse, PartyTerms, RoundSeries};
 use undertone_api::problem::Violation;
 use undertone_api::signed::{JobLimits, Manifest, ManifestParticipant, Signed, SignedError};
 use undertone_privacy::{Event, PrivacyUnit};
@@ -98,6 +98,12 @@ pub enum ManifestFault {
     /// The manifest was issued in the future.
     #[error("the manifest was issued at {0}, which is yet to come: set the clocks of server and site")]
     Future(OffsetDateTime),
+    /// The final manifest does not follow from its proposal.
+    #[error(
+        "the final manifest is not its proposal with the parties' answers within the proposed ranges: somebody changed the \
+         job after it was approved; propose it again"
+    )]
+    Terms,
     /// The job arrived under a second manifest.
     #[error("the job came under another manifest before ({0}): a job never changes; propose a new one")]
     Changed(String),
@@ -126,6 +132,10 @@ pub struct ExaminedManifest {
     pub signed: Signed,
     /// Its digest.
     pub digest: String,
+    /// The digest of the document that is approved: the proposal's where that left terms to the parties, else `digest`.
+    pub approved: String,
+    /// The answer to the open terms of a proposal that the site's own rules allow; empty for each other manifest.
+    pub terms: PartyTerms,
     /// The index of this site's entry in the manifest's participants.
     pub own: usize,
     /// The dataset in the site's own records.
@@ -153,6 +163,32 @@ impl ExaminedManifest {
         })
     }
 
+    /// Returns a proposal under an answer to its open terms, with the charge of that answer.
+    #[must_use]
+    pub fn answer_with(&self, terms: &PartyTerms) -> Self {
+        let mut answered = Self { terms: terms.clone(), ..self.clone() };
+        if terms.is_empty() {
+            return answered;
+        }
+        let Self { manifest, charge, dataset, own, .. } = &mut answered;
+        manifest.spec = manifest.spec.clone().with_terms(dataset.id, terms);
+        *charge = manifest.spec.cost(dataset);
+        if let Some(party) = manifest.participants.get_mut(*own) {
+            party.charge.clone_from(charge);
+        }
+        answered
+    }
+
+    /// Returns the answers that a policy considers, in this order: the proposal's own values, then those in the ranges
+    /// that protect the data most. One empty answer for each manifest without open terms.
+    pub fn answers(&self) -> Vec<PartyTerms> {
+        let mut answers = vec![PartyTerms::default()];
+        if self.manifest.awaits_terms() {
+            answers.push(self.manifest.spec.most_private_terms(self.dataset.id));
+        }
+        answers
+    }
+
     /// Returns the time at which the manifest expires.
     pub fn not_after(&self) -> Option<OffsetDateTime> {
         self.manifest.limits.as_ref().map(|limits| limits.not_after)
@@ -167,7 +203,11 @@ impl ExaminedManifest {
     /// job has no such series, or when it is a questions or sounds series to which this participant sends nothing.
     pub fn rounds(&self, series: &str) -> Option<u32> {
         let all = self.manifest.spec.series(std::slice::from_ref(&self.dataset));
-        let averaged = all.into_iter().find(|known| known.name == series).map(|known| known.rounds);
+        let last = |known: RoundSeries| {
+            let own = known.until.iter().find(|(dataset, _)| *dataset == self.dataset.id);
+            own.map_or(known.rounds, |(_, last)| known.rounds.min(*last))
+        };
+        let averaged = all.into_iter().find(|known| known.name == series).map(last);
         averaged.or_else(|| self.is_one_release(series).then_some(1))
     }
 
@@ -205,6 +245,7 @@ pub fn examine(
     if let Some(place) = form::find_unread(&signed.payload, &manifest) {
         return Err(ManifestFault::Strange(place));
     }
+    check_proposal(&manifest, site)?;
     let local = datasets.iter().find(|local| local.id == Some(offered)).ok_or(ManifestFault::Stranger)?;
     let own = own(&manifest, offered, site, local)?;
     let in_spec = manifest.spec.datasets();
@@ -231,8 +272,20 @@ pub fn examine(
         }
     }
     check_limits(&manifest, local, now)?;
-    let (signed, digest, local) = (signed.clone(), signed.digest(), local.clone());
-    Ok(ExaminedManifest { manifest, signed, digest, own, local, dataset, charge })
+    let digest = signed.digest();
+    let approved = manifest.approved_digest(&digest);
+    let (signed, local, terms) = (signed.clone(), local.clone(), PartyTerms::default());
+    Ok(ExaminedManifest { manifest, signed, digest, approved, terms, own, local, dataset, charge })
+}
+
+/// Checks that a final manifest is its signed proposal with admissible answers.
+fn check_proposal(manifest: &Manifest, site: &SiteIdentity) -> Result<(), ManifestFault> {
+    let Some(proposal) = &manifest.proposal else { return Ok(()) };
+    let proposed: Manifest = proposal.open(&site.server_key)?;
+    if let Some(place) = form::find_unread(&proposal.payload, &proposed) {
+        return Err(ManifestFault::Strange(place));
+    }
+    if manifest.is_settled_from(&proposed) { Ok(()) } else { Err(ManifestFault::Terms) }
 }
 
 /// Returns the index of the only participant with this dataset; checks its name, lineage, organization and worker.

@@ -7,6 +7,7 @@
 //! lineage. Releases from before an account began, or from before this rule, are included where they have a price
 //! ([`LedgerBooks::uncovered_releases`] returns the ones without a price).
 
+mod draft;
 mod promises;
 mod replay;
 
@@ -19,15 +20,18 @@ use time::OffsetDateTime;
 use undertone_api::budget::EntryKind;
 use undertone_api::id::{DatasetId, JobId, LineageId};
 use undertone_api::signed::{RotationError, Signed};
-use undertone_privacy::ledger::{Account, Budget, LedgerError as RuleError, Reservation, ReservationId};
+use undertone_privacy::ledger::{
+    Account, Budget, CertificateError, JobCertificate, LedgerError as RuleError, Reservation, ReservationId,
+};
 use undertone_privacy::mechanism::PriceError;
 use undertone_privacy::transfer::event_at;
 use undertone_privacy::{Adjacency, Event, PrivacyUnit};
 
+use self::draft::{AccountDraft, take_in};
 use super::store::StoreError;
 
 pub use promises::promises;
-pub(super) use replay::replay;
+pub(super) use replay::{CertificateCheck, replay};
 
 /// The key of an account of the site. Observers are insiders: each vector counts as seen by all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -101,6 +105,9 @@ pub struct LedgerEntry {
     /// For a reservation: the limit under which it was admitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<Budget>,
+    /// For a reservation on an account with the Gaussian filter: its charge.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<JobCertificate>,
     /// For a commit: its receipt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receipt: Option<u64>,
@@ -122,6 +129,9 @@ pub struct OtherAccount {
     pub event: Event,
     /// The limit under which the release was admitted.
     pub budget: Budget,
+    /// On an account with the Gaussian filter: the charge of the job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<JobCertificate>,
 }
 
 /// A release without noise, of data that the policy marked as open.
@@ -156,6 +166,7 @@ impl LedgerEntry {
             account: self.account.for_unit(other.unit),
             event: other.event.clone(),
             budget: self.budget.and(Some(other.budget)),
+            certificate: other.certificate,
             others: Vec::new(),
             ..self.clone()
         }
@@ -208,6 +219,9 @@ pub enum BooksError {
     /// An event has no price.
     #[error("an event of the ledger cannot be priced: install the worker that wrote it")]
     Price(#[from] PriceError),
+    /// The charge of a job does not fit its account.
+    #[error("the charge of a job in the ledger does not fit its account: {0}")]
+    Certificate(#[from] CertificateError),
     /// The rows violate the ledger's rules.
     #[error("the rows of the ledger contradict its rules")]
     Rule(#[source] Box<RuleError>),
@@ -228,6 +242,8 @@ pub struct JobReservation {
     pub protects: PrivacyUnit,
     /// The number of reserved releases.
     pub releases: u64,
+    /// The certificate of its charge, under the Gaussian filter.
+    pub certificate: Option<JobCertificate>,
     /// Digest of the manifest.
     pub manifest: String,
     /// The dataset.
@@ -376,9 +392,14 @@ impl LedgerBooks {
             let Some(row) = self.accounts.get(&own).and_then(|book| book.account.reservation(id)) else { continue };
             let cost = unpriced.price(&event, key.adjacency())?;
             rows.push(Reservation::from_parts(id, cost, row.releases(), row.committed(), row.is_settled())?);
-            jobs.insert(job, JobReservation { event, ..reserved.clone() });
+            jobs.insert(job, JobReservation { event, certificate: None, ..reserved.clone() });
         }
         Ok(AccountBook { account: Account::rebuilt(Some(budget), rows)?, jobs, first: None, last: None })
+    }
+
+    /// Returns whether a new account of `key` would begin with jobs of its lineage that protect other units.
+    pub(super) fn has_jobs_to_take_in(&self, key: AccountKey) -> bool {
+        self.lineage_jobs(key).any(|(own, _, reserved)| event_at(&reserved.event, own.unit, key.unit).is_ok())
     }
 
     /// Returns the releases that the account of `key` does not cover.
@@ -409,27 +430,6 @@ impl LedgerBooks {
     }
 }
 
-/// Charges every account for jobs of its lineage that protect other units and were never charged to it, where they have
-/// a price. These are jobs from before the account began, and jobs of workers that charged the job's own unit alone.
-fn take_in(drafts: &mut BTreeMap<AccountKey, AccountDraft>) {
-    let mut missing = Vec::new();
-    for (key, draft) in &*drafts {
-        for (own, other) in drafts.iter().filter(|(own, _)| own.is_sibling(*key)) {
-            for (job, (reserved, committed, settled)) in &other.jobs {
-                if reserved.protects != own.unit || draft.jobs.contains_key(job) {
-                    continue;
-                }
-                if let Ok(event) = event_at(&reserved.event, own.unit, key.unit) {
-                    missing.push((*key, *job, (JobReservation { event, ..reserved.clone() }, *committed, *settled)));
-                }
-            }
-        }
-    }
-    for (key, job, part) in missing {
-        drafts.entry(key).or_default().jobs.insert(job, part);
-    }
-}
-
 fn last_receipt(db: &Connection) -> Result<ChainHead, BooksError> {
     use rusqlite::OptionalExtension;
     let last = db
@@ -439,62 +439,4 @@ fn last_receipt(db: &Connection) -> Result<ChainHead, BooksError> {
         .optional()
         .map_err(StoreError::sqlite("read receipts"))?;
     Ok(last.unwrap_or_default())
-}
-
-/// An account under construction, while its rows are read.
-#[derive(Default)]
-struct AccountDraft {
-    budget: Option<Budget>,
-    jobs: BTreeMap<JobId, (JobReservation, u64, bool)>,
-    first: Option<OffsetDateTime>,
-    last: Option<OffsetDateTime>,
-}
-
-impl AccountDraft {
-    fn take(&mut self, row: LedgerEntry, protects: PrivacyUnit, sequence: u64) -> Result<(), BooksError> {
-        let wrong = |problem: &str| Err(BooksError::Row { sequence, problem: problem.to_owned() });
-        let job = self.jobs.get_mut(&row.job);
-        match (row.kind, job) {
-            (EntryKind::Reserve, None) => {
-                if row.budget.is_none() {
-                    return wrong("reserves without a budget");
-                }
-                self.budget = row.budget;
-                let LedgerEntry { event, count: releases, manifest, dataset, .. } = row;
-                self.jobs.insert(row.job, (JobReservation { event, protects, releases, manifest, dataset }, 0, false));
-            }
-            (EntryKind::Reserve, Some(_)) => return wrong("reserves a second time for one job"),
-            (_, None) => return wrong("has no reservation before it"),
-            (EntryKind::Commit, Some((reserved, committed, settled))) => {
-                if *settled || row.count != 1 || row.event != reserved.event {
-                    return wrong("commits what was not reserved");
-                }
-                *committed += 1;
-                self.first = self.first.or(Some(row.at));
-                self.last = Some(row.at);
-            }
-            (EntryKind::Settle, Some((reserved, committed, settled))) => {
-                if *settled || row.count != reserved.releases.saturating_sub(*committed) {
-                    return wrong("gives back what was not left");
-                }
-                *settled = true;
-            }
-        }
-        Ok(())
-    }
-
-    fn finish(self, key: AccountKey) -> Result<AccountBook, BooksError> {
-        let Self { budget, jobs, first, last } = self;
-        let unpriced = Account::new(budget);
-        let rows = jobs
-            .iter()
-            .map(|(job, (reserved, committed, settled))| {
-                let cost = unpriced.price(&reserved.event, key.adjacency())?;
-                Ok(Reservation::from_parts(reservation_id(*job), cost, reserved.releases, *committed, *settled)?)
-            })
-            .collect::<Result<Vec<_>, BooksError>>()?;
-        let account = Account::rebuilt(budget, rows)?;
-        let jobs = jobs.into_iter().map(|(job, (reserved, _, _))| (job, reserved)).collect();
-        Ok(AccountBook { account, jobs, first, last })
-    }
 }

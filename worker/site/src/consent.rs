@@ -8,6 +8,7 @@ use rusqlite::{OptionalExtension as _, params};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use undertone_api::id::{DatasetId, JobId};
+use undertone_api::job::PartyTerms;
 use undertone_api::signed::{ApprovalError, ApprovalKey, KeyFingerprint, MOST_APPROVAL_KEYS, SignedApproval};
 use uuid::Uuid;
 
@@ -140,10 +141,10 @@ pub enum PinError {
 }
 
 /// The state of a steward's consent to a manifest.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum StewardConsent {
-    /// A steward signed the approval with this pinned key.
-    Given(KeyFingerprint),
+    /// A steward signed the approval with this pinned key, and with this answer to the manifest's open terms.
+    Given(KeyFingerprint, PartyTerms),
     /// There is no signature to verify, or no key to verify it with.
     Missing(&'static str),
     /// The server delivered an invalid approval of this manifest.
@@ -230,15 +231,15 @@ pub fn judge(
         return Ok(StewardConsent::Missing(NO_KEYS));
     }
     for kept in stored_approvals(store, manifest, job, dataset)? {
-        if let Ok(key) = kept.approves(manifest, job, dataset, &keys) {
-            return Ok(StewardConsent::Given(key));
+        if let Ok((key, terms)) = kept.approves(manifest, job, dataset, &keys) {
+            return Ok(StewardConsent::Given(key, terms));
         }
     }
     let Some(brought) = brought else { return Ok(StewardConsent::Missing(NO_SIGNATURE)) };
     match brought.approves(manifest, job, dataset, &keys) {
-        Ok(key) => {
+        Ok((key, terms)) => {
             keep_approval(store, manifest, job, dataset, brought, &key, now)?;
-            Ok(StewardConsent::Given(key))
+            Ok(StewardConsent::Given(key, terms))
         }
         Err(problem) => {
             Ok(StewardConsent::Invalid(format!("the approval that the server brought is not valid: {problem}")))
@@ -309,6 +310,7 @@ fn keep_approval(
 mod tests {
     use ed25519_dalek::SigningKey;
     use time::OffsetDateTime;
+    use undertone_api::job::PartyTerms;
     use undertone_api::signed::{ApprovalKey, ApprovalStatement, MOST_APPROVAL_KEYS, SignedApproval};
 
     use super::{
@@ -357,7 +359,7 @@ mod tests {
         assert_eq!(consent(&store, None), StewardConsent::Missing(NO_SIGNATURE));
         assert!(matches!(consent(&store, Some(&approval(2, "aa"))), StewardConsent::Invalid(_)));
         assert!(matches!(consent(&store, Some(&approval(1, "bb"))), StewardConsent::Invalid(_)));
-        let expected = StewardConsent::Given(public.fingerprint());
+        let expected = StewardConsent::Given(public.fingerprint(), PartyTerms::default());
         assert_eq!(consent(&store, Some(&approval(1, "aa"))), expected);
         assert_eq!(approved_with(&store, "aa", JOB, OURS).expect("it is open"), Some(public.fingerprint()));
         // The server delivers another approval, or none, the next time.

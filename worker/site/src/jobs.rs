@@ -1,14 +1,19 @@
 //! The jobs that this site has seen, its decisions on them, and the states of its runs.
 
+mod settled;
+
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use undertone_api::id::{DatasetId, JobId};
+use undertone_api::job::PartyTerms;
 use undertone_api::signed::{Signed, SiteDecision};
 
 use super::store::{Store, StoreError};
 use crate::clock::format_time;
+
+pub use settled::{remember_settled, settled_manifest};
 
 /// The origin of a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +35,7 @@ impl DecisionOrigin {
 }
 
 /// A decision on one manifest.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct StoredDecision {
     /// Its number at this site.
     pub id: i64,
@@ -195,8 +200,15 @@ fn insert_unless_decided(tx: &Connection, decision: &SiteDecision) -> rusqlite::
 }
 
 fn insert(tx: &Connection, decision: &SiteDecision, by: DecisionOrigin) -> rusqlite::Result<()> {
+    let terms = if decision.terms.is_empty() {
+        String::new()
+    } else {
+        serde_json::to_string(&decision.terms)
+            .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?
+    };
     tx.execute(
-        "INSERT INTO decision (job, dataset, manifest, approve, by, reason, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        "INSERT INTO decision (job, dataset, manifest, approve, by, reason, at, terms)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
         params![
             decision.job.to_string(),
             decision.dataset.to_string(),
@@ -204,27 +216,32 @@ fn insert(tx: &Connection, decision: &SiteDecision, by: DecisionOrigin) -> rusql
             decision.approve,
             by.word(),
             decision.reason,
-            format_time(decision.at)
+            format_time(decision.at),
+            terms
         ],
     )
     .map(|_| ())
 }
 
-const DECISION: &str = "SELECT id, job, dataset, manifest, approve, by, reason, at FROM decision";
+const DECISION: &str = "SELECT id, job, dataset, manifest, approve, by, reason, at, terms FROM decision";
 
-fn decision_row(row: &Row<'_>) -> rusqlite::Result<(i64, [String; 6], bool)> {
-    Ok((row.get(0)?, [row.get(1)?, row.get(2)?, row.get(3)?, row.get(5)?, row.get(6)?, row.get(7)?], row.get(4)?))
+fn decision_row(row: &Row<'_>) -> rusqlite::Result<(i64, [String; 7], bool)> {
+    let text = [row.get(1)?, row.get(2)?, row.get(3)?, row.get(5)?, row.get(6)?, row.get(7)?, row.get(8)?];
+    Ok((row.get(0)?, text, row.get(4)?))
 }
 
 fn parse_decision(
-    (id, [job, dataset, manifest, by, reason, at], approve): (i64, [String; 6], bool),
+    (id, [job, dataset, manifest, by, reason, at, terms], approve): (i64, [String; 7], bool),
 ) -> Result<StoredDecision, StoreError> {
+    let terms =
+        if terms.is_empty() { PartyTerms::default() } else { serde_json::from_str(&terms).map_err(StoreError::row)? };
     let decision = SiteDecision {
         manifest,
         job: job.parse().map_err(StoreError::row)?,
         dataset: dataset.parse().map_err(StoreError::row)?,
         approve,
         reason,
+        terms,
         at: OffsetDateTime::parse(&at, &Rfc3339).map_err(StoreError::row)?,
     };
     Ok(StoredDecision { id, decision, by })
@@ -427,6 +444,31 @@ pub fn open_runs(store: &Store) -> Result<Vec<(JobId, DatasetId, String)>, Store
             Ok((job.parse().map_err(StoreError::row)?, dataset.parse().map_err(StoreError::row)?, lease))
         })
         .collect()
+}
+
+/// Returns the runs that stopped here and whose end the server has not acknowledged: job, dataset, run.
+///
+/// # Errors
+/// [`StoreError`] when the database fails.
+pub fn unacknowledged_stops(store: &Store) -> Result<Vec<(JobId, DatasetId, RunRow)>, StoreError> {
+    let rows: Vec<[String; 4]> = store.read(|db| {
+        let mut statement = db
+            .prepare("SELECT job, dataset, lease, ended FROM run WHERE ended IS NOT NULL AND NOT told")
+            .map_err(StoreError::sqlite("read runs"))?;
+        let rows = statement
+            .query_map([], |row| Ok([row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?]))
+            .map_err(StoreError::sqlite("read runs"))?;
+        rows.collect::<Result<_, _>>().map_err(StoreError::sqlite("read runs"))
+    })?;
+    let mut stops = Vec::new();
+    for [job, dataset, lease, ended] in rows {
+        let outcome: RunOutcome = serde_json::from_str(&ended).map_err(StoreError::row)?;
+        if matches!(outcome, RunOutcome::Stopped { .. }) {
+            let run = RunRow { lease, ended: Some(outcome), is_acknowledged: false };
+            stops.push((job.parse().map_err(StoreError::row)?, dataset.parse().map_err(StoreError::row)?, run));
+        }
+    }
+    Ok(stops)
 }
 
 #[cfg(test)]

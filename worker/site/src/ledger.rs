@@ -26,7 +26,9 @@ use undertone_privacy::mechanism::EVALUATOR_VERSION;
 use undertone_privacy::{Delta, Event};
 
 use super::audits::freeze::{self, AccountFreeze};
-use super::books::{AccountBook, AccountKey, ChainHead, JobReservation, LedgerBooks, LedgerEntry, reservation_id};
+use super::books::{
+    AccountBook, AccountKey, CertificateCheck, ChainHead, JobReservation, LedgerBooks, LedgerEntry, reservation_id,
+};
 use super::clock::Clock;
 use super::folder::SiteLock;
 use super::keys::SiteKey;
@@ -36,6 +38,7 @@ use super::store::{Store, StoreError, sql};
 use super::witness::{alarm, positions};
 use crate::fault;
 
+use self::account_steps::ReservationTerms;
 use self::anchor::{AnchoredHead, LedgerAnchor};
 use self::rows::{insert_entry, no_receipt, receipt_digest};
 
@@ -84,7 +87,7 @@ impl Ledger {
         clock: Clock,
     ) -> Result<Self, LedgerError> {
         let books = store.read(LedgerBooks::read)?;
-        store.read(|db| verify::cross_check(db, &books))?;
+        store.read(|db| verify::cross_check(db, &books, CertificateCheck::Stated))?;
         Ok(Self {
             store,
             key,
@@ -149,8 +152,9 @@ impl Ledger {
         }
         self.check_freeze(under)?;
         let steps = account_steps::reserve(&state.books, under, &limits.into())?;
-        let (budget, others) = account_steps::reservation_terms(&steps);
-        let entry = LedgerEntry { budget, others, ..self.entry(EntryKind::Reserve, under, under.charge.releases) };
+        let ReservationTerms { budget, certificate, others } = account_steps::reservation_terms(&steps);
+        let entry =
+            LedgerEntry { budget, certificate, others, ..self.entry(EntryKind::Reserve, under, under.charge.releases) };
         let head = self.append(&mut state, |head, tx| Ok(insert_entry(tx, head, &entry)?))?;
         state.books.entries = head;
         account_steps::adopt(&mut state.books, under.job, steps);
@@ -275,6 +279,7 @@ impl Ledger {
             count: left,
             evaluator: EVALUATOR_VERSION.to_owned(),
             budget: None,
+            certificate: None,
             receipt: None,
             others: Vec::new(),
             at: (self.clock)(),
@@ -349,6 +354,7 @@ impl Ledger {
             count,
             evaluator: EVALUATOR_VERSION.to_owned(),
             budget: None,
+            certificate: None,
             receipt: None,
             others: Vec::new(),
             at: (self.clock)(),

@@ -18,6 +18,7 @@ pub mod config;
 pub mod consent;
 pub mod dataset_meta;
 pub mod datasets;
+pub mod departures;
 pub mod fault;
 pub mod folder;
 pub mod gate;

@@ -9,6 +9,7 @@ mod approval;
 mod cost;
 mod defaults;
 mod edit;
+mod limit;
 mod logs;
 mod release;
 mod shared;
@@ -23,15 +24,16 @@ use serde::{Deserialize, Serialize};
 use undertone_api::dataset::Visibility;
 use undertone_api::job::transcription::window::ONE_WORD;
 use undertone_api::job::{Charge, Spec};
-use undertone_privacy::ledger::{Budget, BudgetError, GridKind, LedgerError};
+use undertone_privacy::ledger::{BudgetError, LedgerError};
 use undertone_privacy::mechanism::PriceError;
-use undertone_privacy::{Delta, Epsilon, Event, NoiseMultiplier, PrivacyUnit, SamplingRate};
+use undertone_privacy::{Epsilon, Event, NoiseMultiplier, PrivacyUnit, SamplingRate};
 
 use super::folder::FolderError;
 
 pub use approval::RequiredApproval;
 pub use cost::{AmountError, CostRefusal, MostCost, PricedProvider, most_cost};
 pub use edit::{TEMPLATE, declare};
+pub use limit::{LifetimeLimit, LifetimeLimits};
 pub use logs::LogDisclosure;
 pub use release::{
     LONGEST_PERIOD, LONGEST_UNIT, LongestUnits, ReleasePeriod, ReleasePeriods, SHORTEST_PERIOD, SHORTEST_UNIT,
@@ -90,44 +92,6 @@ pub enum PolicyError {
         /// The declared visibility.
         found: &'static str,
     },
-}
-
-/// A lifetime limit.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LifetimeLimit {
-    /// ε, greater than 0.
-    pub epsilon: Epsilon,
-    /// δ, greater than 0.
-    pub delta: Delta,
-}
-
-impl LifetimeLimit {
-    /// Returns the limit as a budget on the orders of `grid`; without one, on the orders that suit ε best.
-    ///
-    /// # Errors
-    /// [`BudgetError`] when no release could ever be admitted.
-    pub fn budget(&self, grid: Option<GridKind>) -> Result<Budget, BudgetError> {
-        Budget::new(self.epsilon, self.delta, grid.unwrap_or_else(|| GridKind::for_epsilon(self.epsilon)))
-    }
-}
-
-/// Lifetime limits by privacy unit; a unit without one cannot be charged at all.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LifetimeLimits {
-    /// For records (utterances).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub record: Option<LifetimeLimit>,
-    /// For speakers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub speaker: Option<LifetimeLimit>,
-    /// For users of a query log.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub user: Option<LifetimeLimit>,
-    /// For words of recordings, in the number that each job states.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub words: Option<LifetimeLimit>,
 }
 
 /// The rules for jobs.
@@ -283,8 +247,8 @@ pub enum PolicyRefusal {
     },
     /// Voices that identify speakers.
     #[error(
-        "the job would let speakers leave in their own voices, which this site does not allow (`jobs.voices_may_leave`): propose \
-         it with one voice for all"
+        "the job would let pieces leave in voices by which their speakers can be identified, which this site does not allow \
+         (`jobs.voices_may_leave`): propose it with the voice `vocoder`, or a converter of this site"
     )]
     Voices,
     /// The job may cost too much money.

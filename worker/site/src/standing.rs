@@ -15,7 +15,7 @@ use time::OffsetDateTime;
 use undertone_api::id::{DatasetId, JobId};
 use undertone_api::job::Charge;
 use undertone_api::signed::Manifest;
-use undertone_privacy::ledger::{Account, ReservationId};
+use undertone_privacy::ledger::{Account, Balance, FilterKind, JobCertificate, JobCost, ReservationId};
 use undertone_privacy::transfer::{TransferError, event_at};
 use undertone_privacy::{Epsilon, Event};
 
@@ -62,7 +62,7 @@ pub fn may_approve(
     let others = books.accounts.iter().filter(|(other, _)| other.lineage == key.lineage && other.unit != key.unit);
     let limits_in_force = others.filter_map(|(other, book)| {
         let budget = book.account.balance().budget()?;
-        Some((other.unit, LifetimeLimit { epsilon: budget.epsilon(), delta: budget.delta() }))
+        Some((other.unit, LifetimeLimit::from_budget(budget)))
     });
     let accounts: Vec<_> =
         limits_in_force.filter(|(unit, _)| !limits.others.iter().any(|(limited, _)| limited == unit)).collect();
@@ -94,12 +94,12 @@ impl AutomaticTotal<'_> {
     /// and for `charge` as well.
     fn has_room(&self, key: AccountKey, charge: &Charge, limit: LifetimeLimit) -> Result<bool, LedgerError> {
         // A total that no release could meet admits none.
-        let total = LifetimeLimit { epsilon: self.most, delta: limit.delta };
+        let total = LifetimeLimit { epsilon: self.most, ..limit };
         let Ok(budget) = total.budget(None) else { return Ok(false) };
         let mut totals = Vec::new();
         for part in self.parts.iter().filter(|part| (part.job, part.dataset) != self.own) {
             match self.releases(key, part)? {
-                Some(Ok((event, releases))) => count(&mut totals, &event, releases),
+                Some(Ok(counted)) => add(&mut totals, counted, limit.filter),
                 // The part has no price for this unit, so no total can contain it.
                 Some(Err(_)) => return Ok(false),
                 None => {}
@@ -107,21 +107,22 @@ impl AutomaticTotal<'_> {
         }
         for part in recovered(self.store)?.into_iter().filter(|part| *part != self.own) {
             match self.reserved(key, part) {
-                Some(Ok((event, releases))) => count(&mut totals, &event, releases),
+                Some(Ok(counted)) => add(&mut totals, CountedReleases { is_planned: false, ..counted }, limit.filter),
                 Some(Err(_)) => return Ok(false),
                 None => {}
             }
         }
-        count(&mut totals, &charge.event, charge.releases);
+        add(&mut totals, CountedReleases::from_charge(charge), limit.filter);
         let mut account = Account::new(Some(budget));
-        Ok((0_u128..).zip(&totals).all(|(id, (event, releases))| {
-            let cost = account.price(event, key.adjacency());
-            cost.is_ok_and(|cost| *releases == 0 || account.reserve(ReservationId(id), &cost, *releases).is_ok())
+        Ok((0_u128..).zip(&totals).all(|(id, counted)| {
+            let cost = counted.price(account.balance(), key);
+            let releases = counted.releases;
+            cost.is_some_and(|cost| releases == 0 || account.reserve_job(ReservationId(id), &cost, releases).is_ok())
         }))
     }
 
     /// Returns the releases that an approved part counts on one account; `None` when it counts nothing there.
-    fn releases(&self, key: AccountKey, part: &ApprovedPart) -> Result<Option<CountedReleases>, StoreError> {
+    fn releases(&self, key: AccountKey, part: &ApprovedPart) -> Result<Option<Counted>, StoreError> {
         if own_account(self.books, (part.job, part.dataset)).is_some() {
             return Ok(self.reserved(key, (part.job, part.dataset)));
         }
@@ -134,22 +135,63 @@ impl AutomaticTotal<'_> {
         }
         let own = manifest.participants.iter().find(|party| party.dataset == part.dataset);
         let charge = own.filter(|party| party.lineage == key.lineage).and_then(|party| party.charge.as_ref());
-        Ok(charge.map(|charge| charge.for_unit(key.unit).map(|charge| (charge.event, charge.releases))))
+        Ok(charge.map(|charge| charge.for_unit(key.unit).map(|charge| CountedReleases::from_charge(&charge))))
     }
 
     /// Returns the releases that a part with a reservation counts on one account; `None` when it counts nothing there.
-    fn reserved(&self, key: AccountKey, part: (JobId, DatasetId)) -> Option<CountedReleases> {
+    fn reserved(&self, key: AccountKey, part: (JobId, DatasetId)) -> Option<Counted> {
         let (own, book, reserved) = own_account(self.books, part)?;
         let releases = count_releases(book, part.0, reserved);
         if own.lineage != key.lineage || releases == 0 {
             return None;
         }
-        Some(event_at(&reserved.event, own.unit, key.unit).map(|event| (event, releases)))
+        let account = self.books.accounts.get(&key).and_then(|book| book.jobs.get(&part.0));
+        let whole = reserved.releases;
+        Some(event_at(&reserved.event, own.unit, key.unit).map(|event| CountedReleases {
+            event,
+            releases,
+            whole,
+            certificate: account.and_then(|reserved| reserved.certificate),
+            is_planned: true,
+        }))
     }
 }
 
 /// Releases at an account's price, or the reason why they have none.
-type CountedReleases = Result<(Event, u64), TransferError>;
+type Counted = Result<CountedReleases, TransferError>;
+
+/// The releases of a job that a total counts.
+struct CountedReleases {
+    event: Event,
+    /// The counted number.
+    releases: u64,
+    /// The planned number, by which the Gaussian filter counts a job that released anything.
+    whole: u64,
+    /// The certificate of the job's charge to the account, if it has one.
+    certificate: Option<JobCertificate>,
+    /// Whether the planned number is known.
+    is_planned: bool,
+}
+
+impl CountedReleases {
+    fn from_charge(charge: &Charge) -> Self {
+        let (event, releases) = (charge.event.clone(), charge.releases);
+        Self { event, releases, whole: releases, certificate: None, is_planned: true }
+    }
+
+    /// Returns the cost on an account with this balance; `None` if it has none.
+    fn price(&self, balance: &Balance, key: AccountKey) -> Option<JobCost> {
+        let adjacency = key.adjacency();
+        if balance.filter() == FilterKind::Renyi {
+            return balance.job_cost(&self.event, self.releases, adjacency).ok();
+        }
+        match &self.certificate {
+            Some(stated) => JobCost::from_row(&self.event, self.whole, adjacency, balance.grid(), Some(stated)).ok(),
+            None if self.is_planned => balance.job_cost(&self.event, self.whole, adjacency).ok(),
+            None => balance.cost_of_unplanned(&self.event, self.releases, adjacency).ok(),
+        }
+    }
+}
 
 /// Returns the account of the unit that a part protects, where it has its reservation.
 fn own_account(
@@ -232,11 +274,13 @@ fn count_releases(book: &AccountBook, job: JobId, reserved: &JobReservation) -> 
     }
 }
 
-/// Returns the manifest of a part; it was verified before it was stored.
+/// Returns the manifest of a part, the final one if there is one; it was verified before it was stored.
 fn manifest(store: &Store, part: &ApprovedPart) -> Result<Manifest, StoreError> {
     let payload: String = store.read(|db| {
         db.query_row(
-            "SELECT payload FROM manifest WHERE job = ?1 AND dataset = ?2",
+            "SELECT COALESCE(settled.payload, manifest.payload) FROM manifest
+             LEFT JOIN settled_manifest AS settled ON settled.job = manifest.job
+             WHERE manifest.job = ?1 AND manifest.dataset = ?2",
             params![part.job.to_string(), part.dataset.to_string()],
             |row| row.get(0),
         )
@@ -245,10 +289,10 @@ fn manifest(store: &Store, part: &ApprovedPart) -> Result<Manifest, StoreError> 
     serde_json::from_str(&payload).map_err(StoreError::row)
 }
 
-/// Adds to a list by linear search: there are few distinct events.
-fn count(counted: &mut Vec<(Event, u64)>, event: &Event, releases: u64) {
-    match counted.iter_mut().find(|(known, _)| known == event) {
-        Some((_, sum)) => *sum = sum.saturating_add(releases),
-        None => counted.push((event.clone(), releases)),
+/// Adds to a list. Under the Rényi filter equal events are one entry, found by linear search: there are few distinct ones.
+fn add(all: &mut Vec<CountedReleases>, counted: CountedReleases, filter: FilterKind) {
+    match all.iter_mut().find(|known| filter == FilterKind::Renyi && known.event == counted.event) {
+        Some(known) => known.releases = known.releases.saturating_add(counted.releases),
+        None => all.push(counted),
     }
 }

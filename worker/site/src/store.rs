@@ -105,6 +105,8 @@ const STEPS: &[&str] = &[
     include_str!("store/peer.sql"),
     include_str!("store/restoration.sql"),
     include_str!("store/position.sql"),
+    include_str!("store/departure.sql"),
+    include_str!("store/terms.sql"),
 ];
 /// Version of the tables.
 const SCHEMA: i64 = STEPS.len() as i64;

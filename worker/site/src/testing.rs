@@ -75,6 +75,7 @@ pub fn limit(epsilon: f64) -> LifetimeLimit {
     LifetimeLimit {
         epsilon: Epsilon::new(epsilon).expect("a finite number"),
         delta: Delta::new(1e-6).expect("a probability"),
+        filter: undertone_privacy::ledger::FilterKind::Renyi,
     }
 }
 
@@ -114,13 +115,18 @@ pub fn server_key() -> SigningKey {
 
 /// Returns a spec with 10 private rounds of the lead and of [`OURS`]: q = 1/8, z = 4.
 pub fn dp_sgd() -> dp_sgd::Spec {
-    let party =
-        |dataset, noise| Party { dataset, sampling_rate: SamplingRate::new(0.125).expect("a probability"), noise };
+    let party = |dataset, noise| Party {
+        dataset,
+        sampling_rate: SamplingRate::new(0.125).expect("a probability"),
+        noise,
+        rounds: None,
+    };
     dp_sgd::Spec {
         unit: PrivacyUnit::Speaker,
         model: AcousticModel::lstm(8, None),
         initial_model: None,
         participants: vec![party(LEAD, None), party(OURS, Some(Noise::flat(z(4.0), 1.0)))],
+        open_terms: Vec::new(),
         tests: vec![TestSet { name: "test".to_owned(), dataset: LEAD }],
         warm_start: WarmStart { epochs: 1, batch: 8, learning_rate: 0.01, seed: 1 },
         open: None,
@@ -241,6 +247,7 @@ pub fn manifest(spec: Spec, charge: Option<Charge>) -> Manifest {
         limits: Some(JobLimits::from_spec(&spec, &participants, issued_at)),
         spec,
         participants,
+        proposal: None,
         issued_at,
     }
 }

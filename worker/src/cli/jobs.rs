@@ -1,4 +1,4 @@
-//! `jobs`, `approve`, `refuse`, `hold`, `release`: lists jobs and takes decisions at the site's terminal. Decisions are
+//! `jobs`, `approve`, `refuse`, `hold`, `release`, `leave`: lists jobs and takes decisions at the site's terminal. Decisions are
 //! written to the site's database; the running worker obeys, signs and sends them. Signed manifests are the only
 //! displayed content from the server.
 
@@ -9,11 +9,14 @@ use std::io::Write;
 
 use time::OffsetDateTime;
 use undertone_api::id::JobId;
-use undertone_api::signed::{Manifest, SiteDecision, SiteHold};
+use undertone_api::job::MOST_DEPARTURE_REASON;
+use undertone_api::job::PartyTerms;
+use undertone_api::signed::{Manifest, SiteDecision, SiteDeparture, SiteHold};
 
 use super::CommandFailure;
 use super::table::format_table;
 use crate::config::Config;
+use crate::site::departures;
 use crate::site::folder::Folder;
 use crate::site::holds::{self, HoldOrigin};
 use crate::site::jobs::{self, DecisionOrigin, JobRecord, RunOutcome};
@@ -59,7 +62,10 @@ fn parse_manifest(job: &JobRecord) -> Result<Manifest, StoreError> {
 fn describe_decision(job: &JobRecord) -> String {
     match &job.decision {
         None => "not yet".to_owned(),
-        Some(answer) if answer.decision.approve => format!("approved ({})", answer.by),
+        Some(answer) if answer.decision.approve && answer.decision.terms.is_empty() => {
+            format!("approved ({})", answer.by)
+        }
+        Some(answer) if answer.decision.approve => format!("approved ({}): {}", answer.by, answer.decision.terms),
         Some(answer) => format!("refused ({}): {}", answer.by, answer.decision.reason),
     }
 }
@@ -132,6 +138,55 @@ pub(super) fn hold(
     Ok(())
 }
 
+/// Leaves a job for every dataset of this site that it names and whose part has not ended.
+pub(super) fn leave(
+    folder: &Folder,
+    job: &str,
+    reason: &str,
+    now: OffsetDateTime,
+    out: &mut dyn Write,
+) -> Result<(), CommandFailure> {
+    Config::load(folder)?;
+    let reason = reason.trim();
+    if !(1..=MOST_DEPARTURE_REASON).contains(&reason.chars().count()) {
+        return Err(format!(
+            "--reason: 1 to {MOST_DEPARTURE_REASON} characters, which the other participants can read"
+        )
+        .into());
+    }
+    let store = Store::open(&folder.ledger())?;
+    let proposals = jobs::list_jobs(&store)?;
+    let job = find_job(proposals.iter().map(|proposal| proposal.job), job)?;
+    let mut datasets = Vec::new();
+    for part in proposals.iter().filter(|proposal| proposal.job == job) {
+        if part.run.as_ref().is_some_and(|run| run.ended.is_some()) {
+            continue;
+        }
+        let statement = SiteDeparture {
+            manifest: part.digest.clone(),
+            job,
+            dataset: part.dataset,
+            reason: reason.to_owned(),
+            at: now,
+        };
+        if departures::record(&store, &statement)? {
+            datasets.push(part);
+        }
+    }
+    if datasets.is_empty() {
+        return Err("nothing changed: this site has left the job already, or its part has ended".into());
+    }
+    for part in datasets {
+        let manifest = parse_manifest(part)?;
+        let party = manifest.participants.iter().find(|party| party.dataset == part.dataset);
+        let name = party.map_or_else(|| part.dataset.to_string(), |party| party.dataset_name.clone());
+        writeln!(out, "Left: dataset `{name}` takes no further part in `{}`.", manifest.title)?;
+    }
+    writeln!(out, "The running worker stops its part, returns the unpaid reservation to the account of this site")?;
+    writeln!(out, "(`undertone-worker ledger show`), and notifies the server. Paid releases stay spent.")?;
+    Ok(())
+}
+
 /// Shows one job in full.
 pub(super) fn show_job(folder: &Folder, job: &str, out: &mut dyn Write) -> Result<(), CommandFailure> {
     Config::load(folder)?;
@@ -141,15 +196,37 @@ pub(super) fn show_job(folder: &Folder, job: &str, out: &mut dyn Write) -> Resul
     full::show(folder, &store, proposals.iter().filter(|proposal| proposal.job == job), out)
 }
 
+/// A decision at the terminal.
+pub(super) enum TerminalAnswer<'a> {
+    /// The job may run, with these values of open terms, as `name=value`.
+    Approve {
+        /// The values.
+        terms: &'a [String],
+    },
+    /// The job may not run, for this reason.
+    Refuse {
+        /// The reason.
+        reason: &'a str,
+    },
+}
+
 /// Writes a decision for every dataset of this site that the job was proposed for.
 pub(super) fn decide(
     folder: &Folder,
     job: &str,
-    refusal: Option<&str>,
+    answer: &TerminalAnswer<'_>,
     now: OffsetDateTime,
     out: &mut dyn Write,
 ) -> Result<(), CommandFailure> {
     Config::load(folder)?;
+    let (refusal, pairs) = match *answer {
+        TerminalAnswer::Approve { terms } => (None, terms),
+        TerminalAnswer::Refuse { reason } => (Some(reason), [].as_slice()),
+    };
+    let mut terms = PartyTerms::default();
+    for pair in pairs {
+        terms.add_pair(pair).map_err(|error| format!("--term: {error}"))?;
+    }
     if refusal.is_some_and(|reason| !(1..=1000).contains(&reason.trim().chars().count())) {
         return Err("--reason: 1 to 1,000 characters, which the proposer can read".into());
     }
@@ -157,10 +234,11 @@ pub(super) fn decide(
     let proposals = jobs::list_jobs(&store)?;
     let job = find_job(proposals.iter().map(|proposal| proposal.job), job)?;
     for part in proposals.iter().filter(|proposal| proposal.job == job) {
-        let manifest = parse_manifest(part)?;
+        let manifest = full::answer_manifest(folder, &store, parse_manifest(part)?, part.dataset, &terms)?;
         let party = manifest.participants.iter().find(|party| party.dataset == part.dataset);
         if let (Some(party), None) = (party, refusal) {
             // The steward sees the content of the agreement.
+            full::write_terms(&manifest, party, out)?;
             full::review(folder, &store, &manifest, party, out)?;
         }
         let decision = SiteDecision {
@@ -169,6 +247,7 @@ pub(super) fn decide(
             dataset: part.dataset,
             approve: refusal.is_none(),
             reason: refusal.unwrap_or_default().to_owned(),
+            terms: terms.clone(),
             at: now,
         };
         jobs::decide(&store, &decision, DecisionOrigin::Terminal)?;

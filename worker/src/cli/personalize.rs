@@ -99,9 +99,24 @@ fn format_result(result: &PersonalModel, path: &Path) -> String {
 mod tests {
     #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+    use undertone_api::job::dp_sgd::TrainingLoss;
+
     use crate::cli::evaluate::tests::{run_at, site};
     use crate::personal::PERSONAL;
     use crate::run::evaluation::read_model;
+    use crate::speech::model::ModelUsage;
+
+    #[test]
+    fn model_of_characters_is_refused() {
+        let dir = site();
+        let path = dir.path().join("model");
+        let mut model = read_model(&std::fs::read(&path).unwrap()).unwrap();
+        model.set_usage(ModelUsage { loss: Some(TrainingLoss::Ctc), ..ModelUsage::default() });
+        std::fs::write(&path, model.to_safetensors().unwrap()).unwrap();
+        let model = path.display().to_string();
+        let error = run_at(dir.path(), &["personalize", &model, "--dataset", "ward"]).unwrap_err();
+        assert!(error.contains("loss `ctc`"), "{error}");
+    }
 
     #[test]
     fn personal_model_is_marked_and_measured_by_speaker() {

@@ -146,7 +146,13 @@ const fn approval_word(approval: RequiredApproval) -> &'static str {
 fn format_row(name: &str, rules: &DatasetRules) -> Vec<String> {
     let limit = |unit| {
         let limit = rules.limits.limit(unit);
-        limit.map_or_else(|| "none".to_owned(), |limit| format!("{}/{:e}", limit.epsilon.get(), limit.delta.get()))
+        limit.map_or_else(
+            || "none".to_owned(),
+            |limit| {
+                let filter = if limit.filter.is_renyi() { "" } else { " gaussian" };
+                format!("{}/{:e}{filter}", limit.epsilon.get(), limit.delta.get())
+            },
+        )
     };
     let units = [PrivacyUnit::Record, PrivacyUnit::Speaker, PrivacyUnit::User, PrivacyUnit::Words].map(limit);
     let mut row = vec![name.to_owned(), word(rules.visibility).to_owned(), approval_word(rules.approval).to_owned()];

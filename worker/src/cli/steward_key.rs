@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::Subcommand;
 use serde::Deserialize;
 use undertone_api::id::{DatasetId, JobId};
+use undertone_api::job::PartyTerms;
 use undertone_api::signed::{
     ApprovalKey, ApprovalStatement, Manifest, Signed, SignedApproval, StewardDecision, public_key,
 };
@@ -45,6 +46,10 @@ pub(super) enum StewardKeyAction {
         /// Sign a refusal instead.
         #[arg(long)]
         refuse: bool,
+        /// The answer to a term that the proposal leaves to the dataset's owner: `noise_multiplier=2`. Repeat it for each
+        /// term; an omitted one keeps the proposal's value.
+        #[arg(long = "term", value_name = "NAME=VALUE", conflicts_with = "refuse")]
+        terms: Vec<String>,
         /// Write the signed approval to this file.
         #[arg(long)]
         output: Option<PathBuf>,
@@ -71,10 +76,14 @@ pub(super) fn run(action: &StewardKeyAction, out: &mut dyn Write) -> Result<(), 
             show(&key, out)
         }
         StewardKeyAction::Show { file } => show(&SiteKey::load(file)?, out),
-        StewardKeyAction::Sign { key, review, server_key, refuse, output } => {
+        StewardKeyAction::Sign { key, review, server_key, refuse, terms: pairs, output } => {
             let key = SiteKey::load(key)?;
             let decision = if *refuse { StewardDecision::Refuse } else { StewardDecision::Approve };
-            sign(&key, review, server_key.as_deref(), decision, output.as_deref(), out)
+            let mut terms = PartyTerms::default();
+            for pair in pairs {
+                terms.add_pair(pair).map_err(|error| format!("--term: {error}"))?;
+            }
+            sign(&key, review, server_key.as_deref(), (decision, terms), output.as_deref(), out)
         }
     }
 }
@@ -95,7 +104,7 @@ fn sign(
     key: &SiteKey,
     review: &Path,
     server_key: Option<&str>,
-    decision: StewardDecision,
+    (decision, terms): (StewardDecision, PartyTerms),
     output: Option<&Path>,
     out: &mut dyn Write,
 ) -> Result<(), CommandFailure> {
@@ -116,8 +125,14 @@ fn sign(
     };
     let digest = reviewed.manifest.digest();
     full::write_head(&manifest, &digest, out)?;
-    let statement =
-        ApprovalStatement { decision, ..ApprovalStatement::approve(&digest, reviewed.job, reviewed.dataset) };
+    if let Some(violation) = manifest.spec.check_terms(reviewed.dataset, &terms).first() {
+        return Err(format!("nothing was signed: {}", violation.message).into());
+    }
+    if !terms.is_empty() {
+        writeln!(out, "\nYour answer to the open terms: {terms}")?;
+    }
+    let approval = ApprovalStatement::approve(&digest, reviewed.job, reviewed.dataset);
+    let statement = ApprovalStatement { decision, ..approval.with_terms(terms) };
     let approval = serde_json::to_string(&SignedApproval::from(key.sign(&statement)?))?;
     let verb = if decision == StewardDecision::Approve { "approval" } else { "refusal" };
     writeln!(out, "\nSigned: the {verb} of this job for `{}` of {}.", party.dataset_name, party.organization_name)?;

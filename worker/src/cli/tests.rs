@@ -2,7 +2,7 @@ use clap::{CommandFactory, Parser};
 use time::OffsetDateTime;
 use undertone_api::dataset::Visibility;
 use undertone_api::id::JobId;
-use undertone_api::job::Spec;
+use undertone_api::job::{PartyTerms, Spec};
 use undertone_api::signed::{ApprovalError, ApprovalKey, Signed, SignedApproval};
 use uuid::Uuid;
 
@@ -172,7 +172,7 @@ fn terminal_shows_a_transcription_above_the_cost_limit() {
     let (datasets, _) = scan(&folder, &store, &rules).expect("the folder can be read");
     note_registered(&store, &datasets[0].name, OURS).expect("it is free");
     let spec: Spec = serde_json::from_value(serde_json::json!({ "kind": "transcription", "spec": {
-        "participant": { "dataset": OURS, "epsilon": 1.0, "delta": 1e-7, "distance": 6 },
+        "participant": { "dataset": OURS, "epsilon": 1.0, "delta": 1e-7, "distance": 10 },
         "providers": [{ "name": "one", "protocol": "deepgram" }],
         "vocabulary": { "from": "public", "words": ["medicine", "window"] },
     } }))
@@ -219,7 +219,10 @@ fn steward_key_is_pinned_by_fingerprint_and_signs_reviews() {
     assert!(output.contains("senones") && output.contains(&signed.digest()), "{output}");
     let approval: SignedApproval = serde_json::from_str(output.lines().last().expect("a line")).expect("an approval");
     let key = ApprovalKey::parse_line(line).expect("it is a key");
-    assert_eq!(approval.approves(&signed.digest(), JOB, OURS, std::slice::from_ref(&key)), Ok(key.fingerprint()));
+    assert_eq!(
+        approval.approves(&signed.digest(), JOB, OURS, std::slice::from_ref(&key)),
+        Ok((key.fingerprint(), PartyTerms::default()))
+    );
     let output = run(&folder, &["steward-key", "sign", "--key", &file, &review, "--refuse"]).expect("it is a review");
     let refusal: SignedApproval = serde_json::from_str(output.lines().last().expect("a line")).expect("a refusal");
     assert_eq!(refusal.approves(&signed.digest(), JOB, OURS, &[key]), Err(ApprovalError::Refusal));

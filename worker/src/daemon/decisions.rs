@@ -7,6 +7,7 @@ use time::OffsetDateTime;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use undertone_api::dataset::Visibility;
 use undertone_api::id::{DatasetId, JobId};
+use undertone_api::job::PartyTerms;
 use undertone_api::signed::{Manifest, Signed, SiteDecision};
 
 use super::Site;
@@ -52,7 +53,12 @@ pub(super) fn find_document_fault(site: &Site, signed: &Signed) -> Result<Option
         Ok(manifest) => manifest,
         Err(error) => return Ok(Some(ManifestFault::Signature(error).to_string())),
     };
-    let first = jobs::first_manifest(&site.store, manifest.job)?.filter(|first| *first != signed.digest());
+    let digest = signed.digest();
+    let approved = manifest.approved_digest(&digest);
+    let mut first = jobs::first_manifest(&site.store, manifest.job)?.filter(|first| *first != approved);
+    if first.is_none() && manifest.proposal.is_some() {
+        first = jobs::settled_manifest(&site.store, manifest.job)?.filter(|settled| *settled != digest);
+    }
     Ok(first.map(|first| ManifestFault::Changed(first).to_string()))
 }
 
@@ -95,13 +101,42 @@ pub fn judge(site: &Site, signed: &Signed, dataset: DatasetId) -> Result<Proposa
             return Ok(ProposalVerdict::Refused(fault.to_string()));
         }
     };
-    if let Some(first) = jobs::remember(&site.store, examined.manifest.job, dataset, signed, (site.clock)())? {
+    if let Some(first) = remember(site, &examined)? {
         let fault = ManifestFault::Changed(first);
         tracing::error!(job.id = %examined.manifest.job, fault = %fault, "the worker refuses a forbidden request of the server");
         return Ok(ProposalVerdict::Refused(fault.to_string()));
     }
     let units = units_of(&examined.local, &site.datasets());
     let rules = policy.rules(&examined.local.name).for_units(&units);
+    let mut verdict = ProposalVerdict::Refused(String::new());
+    for terms in examined.answers() {
+        verdict = judge_by_rules(site, examined.answer_with(&terms), &rules)?;
+        if matches!(verdict, ProposalVerdict::Allowed(..)) {
+            break;
+        }
+    }
+    Ok(verdict)
+}
+
+/// Records the document under which a job arrived, and its proposal if it is a final manifest. Returns the digest of
+/// the recorded one if it is another.
+fn remember(site: &Site, examined: &ExaminedManifest) -> Result<Option<String>, StoreError> {
+    let (job, dataset, now) = (examined.manifest.job, examined.dataset.id, (site.clock)());
+    match examined.manifest.proposal.as_deref() {
+        None => jobs::remember(&site.store, job, dataset, &examined.signed, now),
+        Some(proposal) => match jobs::remember(&site.store, job, dataset, proposal, now)? {
+            None => jobs::remember_settled(&site.store, job, &examined.signed, now),
+            first => Ok(first),
+        },
+    }
+}
+
+/// Judges a manifest by the site's own rules: policy, cost, ledger.
+fn judge_by_rules(
+    site: &Site,
+    examined: ExaminedManifest,
+    rules: &DatasetRules,
+) -> Result<ProposalVerdict, LedgerError> {
     let spec = &examined.manifest.spec;
     let verdict = rules.judge(spec, examined.charge.as_ref());
     let verdict = verdict.and_then(|()| rules.judge_cost(spec, &examined.dataset, &site.transcription.providers));
@@ -123,7 +158,7 @@ pub fn judge(site: &Site, signed: &Signed, dataset: DatasetId) -> Result<Proposa
             Err(refusal) => return Ok(ProposalVerdict::Refused(format!("this site's ledger refuses: {refusal}"))),
         }
     }
-    Ok(ProposalVerdict::Allowed(Box::new(examined), rules))
+    Ok(ProposalVerdict::Allowed(Box::new(examined), rules.clone()))
 }
 
 fn has_ended(site: &Site, examined: &ExaminedManifest) -> Result<bool, StoreError> {
@@ -176,7 +211,8 @@ fn answer_proposal(
         }
         ProposalVerdict::Allowed(examined, rules) => match rules.approval {
             RequiredApproval::Automatic => {
-                let approval = SiteDecision { approve: true, ..draft_refusal(signed, job, dataset, at) };
+                let terms = examined.terms.clone();
+                let approval = SiteDecision { approve: true, terms, ..draft_refusal(signed, job, dataset, at) };
                 if approve_automatically(site, &examined, &rules, false, || jobs::approve(&site.store, &approval))? {
                     tracing::info!(job.id = %job, dataset.id = %dataset, "the site's policy approves a proposal");
                 } else {
@@ -225,7 +261,15 @@ fn run_blocking<T>(work: impl FnOnce() -> T) -> T {
 
 /// Returns a refusal of a manifest, without a reason yet.
 fn draft_refusal(signed: &Signed, job: JobId, dataset: DatasetId, at: OffsetDateTime) -> SiteDecision {
-    SiteDecision { manifest: signed.digest(), job, dataset, approve: false, reason: String::new(), at }
+    SiteDecision {
+        manifest: signed.digest(),
+        job,
+        dataset,
+        approve: false,
+        reason: String::new(),
+        terms: PartyTerms::default(),
+        at,
+    }
 }
 
 /// Stores the refusal of a document; a repeated refusal for the same reason is sent again. The next [`send_decisions`]
@@ -274,7 +318,10 @@ pub(super) fn is_terminal_refusal(
     dataset: DatasetId,
     reason: &str,
 ) -> Result<bool, StoreError> {
-    let answer = jobs::terminal_decision(&site.store, job, dataset, &signed.digest())?;
+    let digest = signed.digest();
+    let manifest = signed.open::<Manifest>(&site.identity.server_key).ok();
+    let approved = manifest.map_or_else(|| digest.clone(), |manifest| manifest.approved_digest(&digest));
+    let answer = jobs::terminal_decision(&site.store, job, dataset, &approved)?;
     Ok(answer.is_some_and(|answer| !answer.decision.approve && answer.decision.reason == reason))
 }
 
@@ -354,10 +401,11 @@ pub(super) fn judge_approval(
     let job = examined.manifest.job;
     let dataset = examined.dataset.id;
     // The last decision at the terminal precedes everything else, even a later decision of the policy.
-    if let Some(StoredDecision { decision, .. }) = jobs::terminal_decision(&site.store, job, dataset, &examined.digest)?
+    if let Some(StoredDecision { decision, .. }) =
+        jobs::terminal_decision(&site.store, job, dataset, &examined.approved)?
     {
         return Ok(if decision.approve {
-            ApprovalVerdict::Approved
+            approve_terms(examined, &decision.terms)
         } else {
             ApprovalVerdict::Refused(decision.reason)
         });
@@ -368,11 +416,18 @@ pub(super) fn judge_approval(
     Ok(match rules.approval {
         _ if is_public => ApprovalVerdict::Approved,
         RequiredApproval::Automatic => {
-            let earlier = jobs::decision(&site.store, job, dataset, &examined.digest)?;
-            let is_recorded = earlier.is_some_and(|earlier| earlier.decision.approve);
+            let earlier = jobs::decision(&site.store, job, dataset, &examined.approved)?;
+            let earlier = earlier.filter(|earlier| earlier.decision.approve);
+            if let Some(earlier) = &earlier
+                && let ApprovalVerdict::Refused(reason) = approve_terms(examined, &earlier.decision.terms)
+            {
+                return Ok(ApprovalVerdict::Refused(reason));
+            }
+            let is_recorded = earlier.is_some();
             // The server offers it already: it was approved before, was never proposed, or is allowed by now.
             let draft = draft_refusal(&examined.signed, job, dataset, (site.clock)());
-            let approval = SiteDecision { approve: true, ..draft };
+            let (manifest, terms) = (examined.approved.clone(), examined.manifest.spec.terms(dataset));
+            let approval = SiteDecision { approve: true, manifest, terms, ..draft };
             let record = || jobs::note(&site.store, &approval);
             if approve_automatically(site, examined, rules, is_recorded, record)? {
                 ApprovalVerdict::Approved
@@ -382,7 +437,7 @@ pub(super) fn judge_approval(
         }
         RequiredApproval::Server if work.steward.is_some() => ApprovalVerdict::Approved,
         RequiredApproval::Steward => match judge_steward_consent(site, examined, work)? {
-            StewardConsent::Given(_) => ApprovalVerdict::Approved,
+            StewardConsent::Given(_, terms) => approve_terms(examined, &terms),
             StewardConsent::Invalid(reason) => ApprovalVerdict::Refused(reason),
             StewardConsent::Missing(_) if work.steward.is_some() => ApprovalVerdict::Pending,
             StewardConsent::Missing(_) => without_steward(),
@@ -390,6 +445,20 @@ pub(super) fn judge_approval(
         RequiredApproval::Server => without_steward(),
         RequiredApproval::Manual => ApprovalVerdict::Pending,
     })
+}
+
+/// Approves a manifest if it holds the answer that this site gave to the terms of its proposal.
+fn approve_terms(examined: &ExaminedManifest, answer: &PartyTerms) -> ApprovalVerdict {
+    let dataset = examined.dataset.id;
+    if examined.manifest.has_answer(dataset, answer) {
+        return ApprovalVerdict::Approved;
+    }
+    ApprovalVerdict::Refused(format!(
+        "the final manifest has other terms for `{}` ({}) than its owner answered ({answer}, and the proposal's values \
+         for the rest): propose the job again",
+        examined.local.name,
+        examined.manifest.spec.terms(dataset)
+    ))
 }
 
 /// Returns the reason why a part waits for the site's terminal, for the log and for the other participants.
@@ -417,5 +486,5 @@ fn judge_steward_consent(
 ) -> Result<StewardConsent, StoreError> {
     let job = examined.manifest.job;
     let dataset = examined.dataset.id;
-    consent::judge(&site.store, &examined.digest, job, dataset, work.approval.as_ref(), (site.clock)())
+    consent::judge(&site.store, &examined.approved, job, dataset, work.approval.as_ref(), (site.clock)())
 }

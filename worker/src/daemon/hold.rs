@@ -7,6 +7,7 @@ use undertone_api::id::{DatasetId, JobId};
 use undertone_api::signed::SiteHold;
 
 use super::Site;
+use super::departure::departure_reason;
 use super::lease::Lease;
 use crate::site::admission::ExaminedManifest;
 use crate::site::holds::{self, HoldOrigin, StoredHold};
@@ -84,7 +85,7 @@ pub(super) async fn send_holds(site: &Site) {
     }
 }
 
-/// Stops a part when the site's terminal holds it, even if the server cannot be notified. Ends with the lease.
+/// Stops a part when the site's terminal holds the job or leaves it, even if the server cannot be notified. Ends with the lease.
 pub(super) async fn stop_when_held(
     site: &Site,
     lease: &Lease,
@@ -97,6 +98,15 @@ pub(super) async fn stop_when_held(
         () = lease.stop.cancelled() => return,
     }
     while !lease.stop.is_cancelled() {
+        match departure_reason(site, job, dataset) {
+            Ok(Some(reason)) => {
+                tracing::info!(job.id = %job, dataset.id = %dataset, reason, "the run stops");
+                lease.end_for_good(reason);
+                return;
+            }
+            Ok(None) => {}
+            Err(error) => tracing::error!(error = %error, "cannot read the departures"),
+        }
         match holds::current_hold(&site.store, job, dataset) {
             Ok(Some(hold)) => {
                 tracing::info!(job.id = %job, dataset.id = %dataset, by = hold.by, "the run stops because this site holds the job");

@@ -89,6 +89,11 @@ impl Lease {
         self.close(LeaseEnd::Lost(reason));
     }
 
+    /// Ends the part of this lease for good: it stops, settles, and reports its end.
+    pub(super) fn end_for_good(&self, reason: String) {
+        self.close(LeaseEnd::Over(reason));
+    }
+
     /// Waits after the server rejected `token`. Returns true when a later token is in force, or the same one is valid
     /// again after a short pause of the job. Then the call can be repeated, after the shortest pause. Returns false
     /// when the run has to stop.

@@ -1,32 +1,29 @@
 //! One part of one job, from its lease to its end: approval, reservation, run, settlement, report.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 use undertone_api::dataset::Visibility;
-use undertone_api::id::{DatasetId, JobId};
+use undertone_api::id::JobId;
 use undertone_api::job::log::{Fault, Phase};
-use undertone_api::problem::Code;
-use undertone_api::signed::Signed;
 
 use super::decisions::{ApprovalVerdict, ProposalVerdict};
+use super::departure::departure_reason;
 use super::exchange::{RunResults, SiteExchange};
 use super::lease::{Lease, LeaseEnd};
 use super::log::{PartLog, classify_fault};
+use super::part_end::end_part;
 use super::release_clock::ReleaseClock;
-use super::{HeldParts, Site, decisions, hold, witness};
-use crate::fault;
-use crate::gateway::{GatewayError, OfferedWork, retry_call};
+use super::{Site, decisions, departure, hold};
+use crate::gateway::OfferedWork;
 use crate::run::{self, RunError};
 use crate::site::admission::ExaminedManifest;
 use crate::site::jobs::{self, RunOutcome, RunRow};
 use crate::site::ledger::LedgerError;
-use crate::site::outbox::{self, ReleaseOutbox};
 use crate::site::policy::{is_exact, units_of};
-use crate::site::store::StoreError;
 
 /// The period of the search for an answer at the terminal.
 const LOOK: Duration = Duration::from_secs(1);
@@ -91,6 +88,8 @@ pub(super) async fn run_part(site: &Arc<Site>, work: OfferedWork, lease: &Arc<Le
         let outcome = leased.run(slots, &start).await;
         log.record_end(&outcome);
         log.flush().await;
+        // The server then knows the reason for the end before the end itself.
+        departure::send_departures(site).await;
         match outcome {
             Ok(Some(outcome)) => {
                 if !end_part(site, job, dataset, &lease.token(), &outcome).await {
@@ -300,10 +299,18 @@ pub fn examine_work(site: &Site, work: &OfferedWork, job: JobId) -> Result<WorkE
         }
         return Ok(WorkExamination::Ended(outcome));
     }
+    if let Some(reason) = departure_reason(site, job, work.dataset)? {
+        jobs::record_start(&site.store, job, work.dataset, &work.lease)?;
+        return Ok(WorkExamination::Ended(RunOutcome::Stopped { reason }));
+    }
     let (examined, rules) = match decisions::judge(site, &work.manifest, work.dataset)? {
         ProposalVerdict::Allowed(examined, rules) => (examined, rules),
         ProposalVerdict::Refused(reason) => return Ok(WorkExamination::Refused(reason)),
     };
+    if examined.manifest.awaits_terms() {
+        let reason = "the manifest still leaves terms to the parties: this site runs the final one, with every answer";
+        return Ok(WorkExamination::Refused(reason.to_owned()));
+    }
     let approval = decisions::judge_approval(site, &examined, &rules, work)?;
     let is_held = hold::update_hold(site, &examined, approval != ApprovalVerdict::Pending)?;
     Ok(match approval {
@@ -376,120 +383,5 @@ fn reserve(site: &Site, examined: &ExaminedManifest) -> Result<ReservationOutcom
         Ok(()) => Ok(ReservationOutcome::Accepted),
         Err(error @ (LedgerError::Store(_) | LedgerError::Books(_) | LedgerError::Signing(_))) => Err(error),
         Err(refusal) => Ok(ReservationOutcome::Refused(format!("this site's ledger refuses: {refusal}"))),
-    }
-}
-
-/// Ends a part: records the outcome, settles, informs the server with the last receipts, and cleans up. Returns true
-/// when the server knows.
-async fn end_part(site: &Site, job: JobId, dataset: DatasetId, lease: &str, outcome: &RunOutcome) -> bool {
-    match try_end_part(site, job, dataset, lease, outcome).await {
-        Ok(is_acknowledged) => is_acknowledged,
-        Err(error) => {
-            tracing::error!(job.id = %job, dataset.id = %dataset, error = %error, "cannot record the end of a run");
-            false
-        }
-    }
-}
-
-async fn try_end_part(
-    site: &Site,
-    job: JobId,
-    dataset: DatasetId,
-    lease: &str,
-    outcome: &RunOutcome,
-) -> Result<bool, LedgerError> {
-    close_part(site, job, dataset, outcome)?;
-    let (numbers, receipts) = final_receipts(site)?;
-    let Some(countersignatures) = send_end(site, lease, outcome, &receipts).await else { return Ok(false) };
-    acknowledge_end(site, job, dataset, &numbers)?;
-    witness::store_countersignatures(site, &receipts, &countersignatures).await;
-    Ok(true)
-}
-
-/// Closes a part at this site: records its outcome, and returns the unpaid rest of its reservation.
-///
-/// # Errors
-/// [`LedgerError`] when the site's own disk fails; close it again then.
-pub fn close_part(site: &Site, job: JobId, dataset: DatasetId, outcome: &RunOutcome) -> Result<(), LedgerError> {
-    // The outcome comes first: after the settlement the run can never resume.
-    jobs::record_outcome(&site.store, job, dataset, outcome)?;
-    fault::point(fault::BEFORE_SETTLE);
-    let releases = site.ledger.settle_job(job, Some(dataset))?;
-    fault::point(fault::AFTER_SETTLE);
-    tracing::info!(job.id = %job, dataset.id = %dataset, releases, "the ledger settled a reservation");
-    Ok(())
-}
-
-/// Returns the receipts for the end of a part, with their numbers: all that the server lacks.
-///
-/// # Errors
-/// [`StoreError`] when the database fails.
-pub fn final_receipts(site: &Site) -> Result<(Vec<u64>, Vec<Signed>), StoreError> {
-    Ok(outbox::receipts_to_send(&site.store, u64::MAX, None)?.into_iter().unzip())
-}
-
-/// Records that the server knows the end of a part and has its receipts, and removes the part's files.
-///
-/// # Errors
-/// [`StoreError`] when the database fails; the end is sent again then.
-pub fn acknowledge_end(site: &Site, job: JobId, dataset: DatasetId, receipts: &[u64]) -> Result<(), StoreError> {
-    outbox::acknowledge(&site.store, receipts)?;
-    jobs::acknowledge_outcome(&site.store, job, dataset)?;
-    let folder = site.folder.work(job, dataset);
-    if let Err(error) = ReleaseOutbox::new(job, dataset, &folder).clear() {
-        tracing::warn!(job.id = %job, error = %error, "cannot remove the vectors of an ended part");
-    }
-    if let Err(error) = run::forget(&folder) {
-        tracing::warn!(job.id = %job, error = %error, "cannot remove the remains of recordings");
-    }
-    Ok(())
-}
-
-/// Sends the end of a part; returns the server's countersignatures if it succeeds.
-async fn send_end(site: &Site, lease: &str, outcome: &RunOutcome, receipts: &[Signed]) -> Option<Vec<Signed>> {
-    let answer = match (try_send_end(site, lease, outcome, receipts).await, outcome) {
-        (Err(error), RunOutcome::Done { .. }) if error.code() != Some(Code::LeaseLost) => {
-            tracing::error!(error = %error, "the server rejects the end of a run");
-            let gave_up = RunOutcome::GaveUp { reason: format!("the server rejected the result: {error}") };
-            try_send_end(site, lease, &gave_up, receipts).await
-        }
-        (answer, _) => answer,
-    };
-    match answer {
-        Ok(countersignatures) => Some(countersignatures),
-        Err(error) => {
-            tracing::warn!(error = %error, "cannot send the end of a run");
-            None
-        }
-    }
-}
-
-async fn try_send_end(
-    site: &Site,
-    lease: &str,
-    outcome: &RunOutcome,
-    receipts: &[Signed],
-) -> Result<Vec<Signed>, GatewayError> {
-    let stop = CancellationToken::new();
-    let answer = retry_call("finish", &stop, || site.gateway.finish(lease, outcome, receipts)).await;
-    answer.unwrap_or_else(|| Err(GatewayError::Unreachable("the call was cancelled".to_owned())))
-}
-
-/// Asks the server about unfinished runs without a task here, and ends those of finished jobs.
-pub(super) async fn report_orphans(site: &Arc<Site>, parts: &HeldParts) {
-    let runs = match jobs::open_runs(&site.store) {
-        Ok(runs) => runs,
-        Err(error) => return tracing::error!(error = %error, "cannot read the unfinished runs"),
-    };
-    for (job, dataset, lease) in runs {
-        if parts.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&(job, dataset)) {
-            continue;
-        }
-        if let Ok(renewal) = site.gateway.renew(&lease).await
-            && !renewal.is_active
-        {
-            tracing::info!(job.id = %job, dataset.id = %dataset, reason = renewal.reason, "the job ended while no task worked on it here");
-            end_part(site, job, dataset, &lease, &RunOutcome::Stopped { reason: renewal.reason }).await;
-        }
     }
 }

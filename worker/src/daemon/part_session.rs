@@ -19,6 +19,7 @@ use undertone_api::signed::{ReleaseTick, Signed};
 use undertone_proto::vector;
 
 use super::Site;
+use super::departure::departure_reason;
 use crate::dp::randomness::{Purpose, Randomness};
 use crate::dp::release::Outgoing;
 use crate::fault;
@@ -438,8 +439,12 @@ impl PartSession {
         Ok(Submission { parcel, receipts, numbers })
     }
 
-    /// Checks that the site does not hold the job.
+    /// Checks that the site neither holds the job nor has left it.
     fn check_hold(&self, site: &Site) -> Result<(), RunError> {
+        let departure = departure_reason(site, self.examined.manifest.job, self.examined.dataset.id);
+        if let Some(reason) = departure.map_err(RunError::from_failure)? {
+            return Err(RunError::Stopped(reason.into()));
+        }
         let hold = holds::current_hold(&site.store, self.examined.manifest.job, self.examined.dataset.id)
             .map_err(RunError::from_failure)?;
         let stop = |hold: holds::StoredHold| {

@@ -4,6 +4,7 @@
 mod audit;
 mod batch;
 mod consent;
+mod departure;
 mod dishonest_server;
 #[cfg(unix)]
 mod fault;
@@ -20,6 +21,7 @@ mod rollback;
 mod shutdown;
 mod standing;
 mod submission;
+mod terms;
 
 use std::sync::Arc;
 

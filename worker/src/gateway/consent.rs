@@ -1,7 +1,7 @@
-//! Stewards' consent as the server relays it: signed approvals, and announcements of changed credentials.
+//! Consent: stewards' as the server relays it, with announcements of changed credentials, and the site's own statements.
 
 use time::OffsetDateTime;
-use undertone_api::signed::{MOST_APPROVAL_BYTES, SignedApproval};
+use undertone_api::signed::{MOST_APPROVAL_BYTES, Signed, SignedApproval};
 use undertone_proto::v1;
 use uuid::Uuid;
 
@@ -18,6 +18,33 @@ pub(super) fn parse_approval(text: &str) -> Result<Option<SignedApproval>, Gatew
 }
 
 impl Gateway {
+    /// Sends the site's signed answer to a proposed job.
+    ///
+    /// # Errors
+    /// [`GatewayError`].
+    pub async fn decide(&self, decision: &Signed) -> Result<(), GatewayError> {
+        let make = || v1::DecideRequest { decision: Some(decision.clone().into()), hold: None, departure: None };
+        self.call(CALL, make, |mut client, request| async move { client.decide(request).await }).await.map(|_| ())
+    }
+
+    /// Sends the site's signed hold of a job, or its end.
+    ///
+    /// # Errors
+    /// [`GatewayError`].
+    pub async fn hold(&self, hold: &Signed) -> Result<(), GatewayError> {
+        let make = || v1::DecideRequest { decision: None, hold: Some(hold.clone().into()), departure: None };
+        self.call(CALL, make, |mut client, request| async move { client.decide(request).await }).await.map(|_| ())
+    }
+
+    /// Sends the site's signed departure from a job.
+    ///
+    /// # Errors
+    /// [`GatewayError`].
+    pub async fn leave(&self, departure: &Signed) -> Result<(), GatewayError> {
+        let make = || v1::DecideRequest { decision: None, hold: None, departure: Some(departure.clone().into()) };
+        self.call(CALL, make, |mut client, request| async move { client.decide(request).await }).await.map(|_| ())
+    }
+
     /// Asks for changes of stewards' credentials after the notice with the id `after`, oldest first.
     ///
     /// # Errors

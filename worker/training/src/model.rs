@@ -28,6 +28,7 @@ mod file;
 pub mod gradient;
 mod shape;
 pub mod subset;
+mod usage;
 
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -37,6 +38,7 @@ use crate::layers::Layer as _;
 
 pub use file::ModelError;
 pub use shape::ModelShape;
+pub use usage::{FeatureSettings, ModelUsage};
 
 /// Mean and deviation of each coefficient, from public data.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,12 +62,13 @@ impl Normalizer {
     }
 }
 
-/// A model: dimensions, normalizer and parameters.
+/// A model: dimensions, normalizer, parameters and the settings of its use.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Model {
     shape: ModelShape,
     normalizer: Normalizer,
     parameters: Vec<f32>,
+    usage: ModelUsage,
 }
 
 impl Model {
@@ -83,7 +86,7 @@ impl Model {
         let mut uniform = || (rng.next_u32() >> 8) as f32 / (1 << 23) as f32 - 1.0;
         let mut parameters = vec![0.0; shape.parameters()];
         shape.stack(ModelParts::default()).initialize(&mut parameters, &mut uniform);
-        Self { shape, normalizer, parameters }
+        Self { shape, normalizer, parameters, usage: ModelUsage::default() }
     }
 
     /// Returns the dimensions.
@@ -94,6 +97,21 @@ impl Model {
     /// Returns the normalizer.
     pub const fn normalizer(&self) -> &Normalizer {
         &self.normalizer
+    }
+
+    /// Returns the settings of use that the model's file records.
+    pub const fn usage(&self) -> &ModelUsage {
+        &self.usage
+    }
+
+    /// Replaces the settings of use. They change neither a score nor a gradient.
+    pub fn set_usage(&mut self, usage: ModelUsage) {
+        self.usage = usage;
+    }
+
+    /// Returns whether two models give the same scores: all but the settings of use are equal.
+    pub fn has_same_scores(&self, other: &Self) -> bool {
+        self.shape == other.shape && self.normalizer == other.normalizer && self.parameters == other.parameters
     }
 
     /// Returns all trained parameters, flat.

@@ -6,7 +6,7 @@
 //!
 //! | step | module | result |
 //! |---|---|---|
-//! | 1 | [`segment`] | at most one [`piece`] for each window of a public grid, in order, with its times; silence is counted and dropped |
+//! | 1 | [`segment`] | at most one [`piece`] for each window between two rests, in order, with its times; silence is counted and dropped |
 //! | 2 | [`recognize`] | a first transcript, made at the site by the site's own recognizer |
 //! | 3 | [`sensitive`], [`parts`] | the pieces that never leave: they keep the text of step 2 |
 //! | 4 | [`vocabulary`] | the words by which pieces are counted, and what the choice of these words discloses |

@@ -1,4 +1,5 @@
-//! The pieces of a recording with their recognized words; pieces with sensitive words are marked as staying at the site.
+//! The pieces of a recording with their recognized words; pieces with sensitive words, and pieces longer than a sound that leaves, are
+//! marked as staying at the site.
 //!
 //! The same code handles transcribed recordings and the recorded speech from which dummies are made: content that a true
 //! piece never has, a dummy must not have either.
@@ -6,26 +7,28 @@
 //! A sensitive phrase may span two pieces, as a title and a name do. So each piece is searched together with the piece before
 //! it and the piece after it, and no others: the words of a piece decide over at most three pieces.
 
-use super::piece::{Piece, Recognition};
+use undertone_api::job::transcription::window::SOUND;
+
+use super::piece::{Piece, Recognition, sample};
 use super::sensitive::{self, SensitiveFinder};
 use super::transcript::{OfflineReason, TranscriptPart};
 
 /// Combines the pieces of one recording, in order of time, with their recognized words, and marks the pieces that stay at the
 /// site. Words are timed from the beginning of the recording.
 pub fn parts(pieces: Vec<(Piece, Recognition)>, finder: &SensitiveFinder) -> Vec<TranscriptPart> {
-    let stays = |at: usize| {
+    let is_sensitive = |at: usize| {
         let near = &pieces[at.saturating_sub(1)..(at + 2).min(pieces.len())];
         let words: Vec<_> = near.iter().flat_map(|(_, recognition)| recognition.words.iter().cloned()).collect();
         let piece = std::slice::from_ref(&pieces[at].0);
         !sensitive::select_local_pieces(piece, &words, &finder.find(&words)).is_empty()
     };
-    let stay: Vec<bool> = (0..pieces.len()).map(stays).collect();
-    let part = |((piece, offline), stays): ((Piece, Recognition), bool)| TranscriptPart {
-        piece,
-        offline,
-        stays: stays.then_some(OfflineReason::Sensitive),
+    let sensitive: Vec<bool> = (0..pieces.len()).map(is_sensitive).collect();
+    let part = |((piece, offline), is_sensitive): ((Piece, Recognition), bool)| {
+        let is_long = piece.samples.end.saturating_sub(piece.samples.start) > sample(SOUND);
+        let long = is_long.then_some(OfflineReason::Long);
+        TranscriptPart { piece, offline, stays: is_sensitive.then_some(OfflineReason::Sensitive).or(long) }
     };
-    pieces.into_iter().zip(stay).map(part).collect()
+    pieces.into_iter().zip(sensitive).map(part).collect()
 }
 
 #[cfg(test)]
@@ -66,6 +69,15 @@ mod tests {
         let texts: Vec<String> =
             parts(pieces(&["garden", "twenty"]), &finder()).iter().map(|part| part.offline.text()).collect();
         assert_eq!(texts, ["garden", "twenty"]);
+    }
+
+    #[test]
+    fn piece_longer_than_a_sound_stays() {
+        for (samples, stays) in [(72_000, None), (72_001, Some(OfflineReason::Long))] {
+            let mut pieces = pieces(&["garden"]);
+            pieces[0].0.samples.end = pieces[0].0.samples.start + samples;
+            assert_eq!(parts(pieces, &finder())[0].stays, stays, "{samples}");
+        }
     }
 
     #[test]

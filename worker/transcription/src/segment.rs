@@ -1,42 +1,48 @@
-//! Cuts a recording into short pieces on a public grid; each sample belongs to at most one piece.
+//! Cuts a recording into short pieces at its rests; each sample belongs to at most one piece.
 //!
-//! [`segment`] cuts once in each zone of the grid, at the quietest point of that zone. The samples between two cuts form a
-//! window. A voice activity detector (earshot, a small network whose weights are part of its library) scores every 16 ms of a
-//! window, from a fresh state. The piece of the window extends from the first voice to the last; a window without voice has no
-//! piece. [`cut`] extracts known pieces from a recording again. Samples outside all pieces are dropped and counted.
+//! [`segment`] cuts at rests (module `rest`): points that are the quietest within 1.3 s on either side. The samples between two
+//! cuts form a window. A voice activity detector (earshot, a small network whose weights are part of its library) scores every
+//! 16 ms of a window, from a fresh state. The piece of the window extends from the first voice to the last; a window without voice
+//! has no piece. [`cut`] extracts known pieces from a recording again. Samples outside all pieces are dropped and counted.
 //!
-//! So the content of [`SegmentLimits::span`] seconds affects the pieces of two consecutive windows and of no other:
-//! `undertone_api::job::transcription::window` has the proof, and a property test here cuts real sound. Code in this module
-//! must not carry any state from one window to the next except the position of the last cut.
+//! Whether a point is a rest depends on the sound near it, not on its time in the recording. So an inserted, removed or exchanged
+//! word of up to [`SegmentLimits::span`] affects the pieces of four consecutive windows at most:
+//! `undertone_api::job::transcription::window` has the proof, and property tests here cut real sound. Code in this module must
+//! not carry any state from one window to the next except the positions of the cuts.
+//!
+//! A window without a rest for 20 s is divided every 10 s. Its pieces have the length of its parts, which is more than a sound
+//! that leaves may have, so they stay at the site.
 //!
 //! Recordings are read as streams: memory holds one window and one block, however long the recording
 //! ([`SegmentLimits::most_held`]). This module does not use words.
 
 pub mod cut;
-mod quiet;
+mod rest;
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Range;
 
 use earshot::Detector;
-use undertone_api::job::transcription::window::{WINDOW, ZONE};
+use undertone_api::job::transcription::window::{CONTEXT, REACH, REST};
 
-use self::quiet::quietest;
+use self::rest::RestFinder;
 use super::piece::{Piece, sample, seconds};
-use undertone_worker_speech::audio::AudioError;
+use undertone_worker_speech::audio::{AudioError, RATE};
 
 /// Samples that the detector scores at once: 16 ms.
 const FRAME: usize = 256;
 /// Hysteresis: the voice continues until the score is this much below the threshold.
 const LENIENCE: f32 = 0.15;
 
+/// Half of the longest window that is not divided: 10 s.
+const PART: u64 = 10 * RATE as u64;
+
 /// Parameters of the segmentation. Times are in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SegmentLimits {
-    /// Distance between zones, 1 to 30.
-    pub window: f64,
-    /// Length of a zone, 0.1 to `window`.
-    pub zone: f64,
+    /// Time on either side of a cut within which no point is quieter, 0.5 to 8. Cuts are further apart than this.
+    pub rest: f64,
     /// Silence kept on either side of the voice, 0 to 1: the detector is late for soft sounds.
     pub margin: f64,
     /// Detector score at which voice begins, 0.2 to 0.9; it continues until the score is 0.15 lower.
@@ -45,7 +51,7 @@ pub struct SegmentLimits {
 
 impl Default for SegmentLimits {
     fn default() -> Self {
-        Self { window: WINDOW, zone: ZONE, margin: 0.3, threshold: 0.5 }
+        Self { rest: REST, margin: 0.3, threshold: 0.5 }
     }
 }
 
@@ -70,8 +76,7 @@ impl SegmentLimits {
     /// [`LimitError`] for the first field out of range.
     pub fn check(&self) -> Result<(), LimitError> {
         let fields = [
-            ("window", self.window, 1.0, 30.0),
-            ("zone", self.zone, 0.1, self.window),
+            ("rest", self.rest, 0.5, 8.0),
             ("margin", self.margin, 0.0, 1.0),
             ("threshold", f64::from(self.threshold), 0.2, 0.9),
         ];
@@ -83,30 +88,15 @@ impl SegmentLimits {
         }
     }
 
-    /// Returns the largest number of samples of a window, and so of a piece.
-    pub fn most_samples(&self) -> usize {
-        sample(self.window) as usize + 2 * self.half_zone() as usize
-    }
-
-    /// Returns the longest span, in samples, whose content affects at most two consecutive windows.
+    /// Returns the longest span, in samples, whose replacement affects at most four consecutive windows: shorter than a rest by
+    /// more than the context of a point.
     pub fn span(&self) -> u64 {
-        sample(self.window) - 2 * self.half_zone()
+        sample(self.rest).saturating_sub(2 * sample(CONTEXT) + 1)
     }
 
     /// Returns the largest number of samples in memory during segmentation, besides the last block read.
     pub fn most_held(&self) -> usize {
-        self.most_samples()
-    }
-
-    fn half_zone(&self) -> u64 {
-        sample(self.zone / 2.0)
-    }
-
-    /// Returns the samples of the zone at the end of a window, from the beginning of the recording; windows count from 0.
-    fn zone_after(&self, window: u64) -> Range<u64> {
-        let middle = (window + 1) * sample(self.window);
-        let half = self.half_zone();
-        middle - half..middle + half
+        (2 * PART + sample(self.rest) + sample(CONTEXT)) as usize
     }
 }
 
@@ -169,6 +159,9 @@ where
         used: 0,
         held: Vec::new(),
         base: 0,
+        finder: RestFinder::new(sample(limits.rest), sample(REACH), sample(CONTEXT)),
+        cuts: VecDeque::new(),
+        is_divided: false,
         ended: false,
         account: SegmentAccount::default(),
     })
@@ -182,12 +175,24 @@ pub struct PieceSegmenter<B> {
     /// The last block read, and the number of its samples already used.
     block: Vec<f32>,
     used: usize,
-    /// The window that is not cut yet.
+    /// The samples after the last cut.
     held: Vec<f32>,
     /// Index of the first buffered sample: the last cut.
     base: u64,
+    finder: RestFinder,
+    /// The rests among the buffered samples.
+    cuts: VecDeque<u64>,
+    /// Whether the last cut divided a window that is too long.
+    is_divided: bool,
     ended: bool,
     account: SegmentAccount,
+}
+
+/// The samples between two cuts.
+struct SoundWindow {
+    samples: Vec<f32>,
+    /// Whether it is a part of a window that is too long.
+    is_part: bool,
 }
 
 impl<B> PieceSegmenter<B>
@@ -199,46 +204,49 @@ where
         self.account
     }
 
-    /// Reads until the sample `end` is buffered, or the recording ends.
-    fn fill(&mut self, end: u64) -> Result<(), AudioError> {
-        while !self.ended && self.base + (self.held.len() as u64) < end {
-            let missing = (end - self.base) as usize - self.held.len();
-            let rest = &self.block[self.used..];
-            let copied = rest.len().min(missing);
-            self.held.extend_from_slice(&rest[..copied]);
-            self.used += copied;
-            if copied == 0 {
-                match self.blocks.next() {
-                    Some(block) => (self.block, self.used) = (block?, 0),
-                    None => self.ended = true,
-                }
+    /// Reads until a rest is known, or there is none in a window that is not too long, or the recording ends.
+    fn fill(&mut self) -> Result<(), AudioError> {
+        while self.cuts.is_empty() && self.held.len() < self.limits.most_held() {
+            if let Some(sample) = self.block.get(self.used) {
+                self.held.push(*sample);
+                self.used += 1;
+                self.cuts.extend(self.finder.push(*sample));
+            } else if let Some(block) = self.blocks.next() {
+                (self.block, self.used) = (block?, 0);
+            } else {
+                self.ended = true;
+                break;
             }
         }
         self.account.most_held = self.account.most_held.max(self.held.len());
         Ok(())
     }
 
-    /// Returns the samples of the next window; `None` at the end. The cut at its end depends on the samples of its zone only.
-    fn window(&mut self) -> Result<Option<Vec<f32>>, AudioError> {
-        let zone = self.limits.zone_after(self.account.windows.into());
-        self.fill(zone.end)?;
+    /// Returns the next window; `None` at the end.
+    fn window(&mut self) -> Result<Option<SoundWindow>, AudioError> {
+        if !self.ended {
+            self.fill()?;
+        }
         if self.held.is_empty() {
             return Ok(None);
         }
-        let buffered_end = self.base + self.held.len() as u64;
-        let end = if buffered_end < zone.end {
-            // The recording ends before this zone does, so there is no cut in it.
-            buffered_end
-        } else {
-            let sound = &self.held[(zone.start - self.base) as usize..];
-            zone.start + quietest(sound, 0..sound.len()).0 as u64
+        let rest = self.cuts.pop_front().map(|cut| cut - self.base);
+        let last = self.ended.then_some(self.held.len() as u64);
+        let (length, divides) = match rest.or(last) {
+            Some(length) if length <= 2 * PART => (length, false),
+            _ => (PART, true),
         };
-        let rest = self.held.split_off((end - self.base) as usize);
-        let window = std::mem::replace(&mut self.held, rest);
-        self.base = end;
+        if divides {
+            self.cuts.extend(rest.map(|length| self.base + length));
+        }
+        let remaining = self.held.split_off(length as usize);
+        let samples = std::mem::replace(&mut self.held, remaining);
+        let is_part = divides || self.is_divided;
+        self.is_divided = divides;
+        self.base += length;
         self.account.windows += 1;
-        self.account.samples += window.len() as u64;
-        Ok(Some(window))
+        self.account.samples += length;
+        Ok(Some(SoundWindow { samples, is_part }))
     }
 
     /// Returns the range of the voice in a window, with its margins.
@@ -266,8 +274,9 @@ where
     fn next_piece(&mut self) -> Result<Option<SpokenPiece>, AudioError> {
         loop {
             let start = self.base;
-            let Some(mut window) = self.window()? else { return Ok(None) };
+            let Some(SoundWindow { samples: mut window, is_part }) = self.window()? else { return Ok(None) };
             let Some(voice) = self.voice(&window) else { continue };
+            let voice = if is_part { 0..window.len() } else { voice };
             let samples = start + voice.start as u64..start + voice.end as u64;
             window.truncate(voice.end);
             let audio = window.split_off(voice.start);

@@ -32,6 +32,8 @@ pub enum OfflineReason {
     Sensitive,
     /// It has more vocabulary words than a dummy has.
     Crowded,
+    /// It is longer than a sound that leaves.
+    Long,
     /// It was sent and not answered.
     Unanswered,
 }

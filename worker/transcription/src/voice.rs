@@ -116,6 +116,9 @@ pub enum VoiceConfig {
         /// Number of coefficients of the envelope that are kept, 8 to 20.
         #[serde(default = "usual_detail")]
         detail: u32,
+        /// Whether each piece has a random voice of its own.
+        #[serde(default)]
+        varied: bool,
     },
     /// A converter that is a program.
     Command {
@@ -176,7 +179,10 @@ impl VoiceConfig {
                 }
                 Ok(Box::new(voice))
             }
-            Self::Vocoder { detail } => Ok(Box::new(vocoder::VocoderVoice::new(*detail)?)),
+            Self::Vocoder { detail, varied } => {
+                let voice = vocoder::VocoderVoice::new(*detail)?;
+                Ok(Box::new(if *varied { voice.varied() } else { voice }))
+            }
             Self::Command { command, seconds } => {
                 Ok(Box::new(program::ProgramConverter::new(command, limit(*seconds)?)?))
             }
@@ -215,6 +221,7 @@ mod tests {
             voice("kind = \"url\"\nurl = \"http://127.0.0.1:9000/convert\"").is_ok_and(|name| name.contains("9000"))
         );
         assert_eq!(voice("kind = \"vocoder\""), Ok("vocoder of 13 coefficients".to_owned()));
+        assert_eq!(voice("kind = \"vocoder\"\nvaried = true"), Ok("vocoder of 13 coefficients, varied".to_owned()));
         assert_eq!(VoiceConfig::default(), VoiceConfig::Mcadams { alpha: 0.8 });
     }
 

@@ -78,6 +78,7 @@ pub(super) fn check(spec: &Spec, datasets: &[Dataset]) -> Vec<Violation> {
         }
     }
     selection::check(spec, &mut say);
+    super::terms::check(spec, NOISE, &mut say);
     violations
 }
 

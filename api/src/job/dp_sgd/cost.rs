@@ -21,8 +21,8 @@ pub(super) fn cost(spec: &Spec, dataset: &Dataset) -> Option<Charge> {
     let charge = |event, releases| Charge { unit: spec.unit, adjacency: Adjacency::ZeroOut, event, releases };
     // The private arm is always charged, so an owner who also opens the dataset for the comparison sees the private
     // arm's cost separately. The open arm's releases have no price; they are recorded next to the account.
-    if let (Some(rounds), Some(event)) = (&spec.private, spec.private_event(party)) {
-        return Some(charge(event, u64::from(rounds.rounds) + u64::from(spec.spare_releases)));
+    if let Some(event) = spec.private_event(party) {
+        return Some(charge(event, u64::from(spec.rounds_of(party)) + u64::from(spec.spare_releases)));
     }
     let open = spec.open.as_ref().filter(|_| dataset.visibility == Visibility::Open)?;
     Some(charge(Event::NonPrivate, u64::from(open.rounds)))

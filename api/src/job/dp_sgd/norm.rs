@@ -128,6 +128,7 @@ mod tests {
             quorum: 1,
             deadline_seconds: 60,
             weights: Vec::new(),
+            until: Vec::new(),
             length: Some(length),
             precision,
         }

@@ -9,7 +9,7 @@ use super::{Clipping, Ema, ModelPart, Precision, RateSchedule, RecurrentCell, Sp
 use crate::dataset::{Dataset, DatasetContent, SizeClass, Visibility, usual_units};
 use crate::id::{DatasetId, LineageId, OrganizationId, WorkerId};
 use crate::job::spec_page::unnamed_fields;
-use crate::job::{JobKind as _, Spec as AnySpec};
+use crate::job::{JobKind as _, OpenTerm, Spec as AnySpec, TermName};
 
 /// A spec from before models had any options, as it was signed and digested.
 const BEFORE: &str = r#"{"kind":"dp_sgd","spec":{"unit":"speaker","model":{"hidden":200,"classes":9096},"participants":[{"dataset":"00000000-0000-0000-0000-000000000001","sampling_rate":0.125,"noise":null},{"dataset":"00000000-0000-0000-0000-000000000002","sampling_rate":0.25,"noise":{"noise_multiplier":1.5,"clip":0.5}}],"tests":[{"name":"common","dataset":"00000000-0000-0000-0000-000000000001"}],"warm_start":{"epochs":2,"batch":8,"learning_rate":0.01,"seed":1},"open":{"rounds":5,"optimizer":"adam","learning_rate":0.002,"evaluate_every":5,"deadline_seconds":60,"quorum":1},"private":{"rounds":10,"optimizer":"sgd","learning_rate":0.1,"momentum":0.9,"evaluate_every":5,"deadline_seconds":60,"quorum":1},"weights":"expected_batch","spare_releases":4,"checkpoint_every":10}}"#;
@@ -109,7 +109,8 @@ fn full() -> Spec {
             loss: super::TrainingLoss::Ctc,
         },
         initial_model: Some("ab".repeat(32)),
-        participants: vec![super::Party { noise: Some(noise), ..participants[1] }],
+        participants: vec![super::Party { noise: Some(noise), rounds: Some(5), ..participants[1] }],
+        open_terms: vec![OpenTerm { dataset: Some(ours().id), term: TermName::Clip, min: 0.25, max: 1.0 }],
         tests,
         warm_start,
         open: None,

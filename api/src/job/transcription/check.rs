@@ -147,7 +147,7 @@ fn check_vocabulary(spec: &Spec, say: &mut impl FnMut(&str, String)) -> bool {
 }
 
 fn check_sound(spec: &Spec, say: &mut impl FnMut(&str, String)) {
-    if let OutputVoice::Mcadams { alpha } = spec.voice {
+    if let OutputVoice::Mcadams { alpha, .. } = spec.voice {
         if !(0.5..=1.5).contains(&alpha) {
             say("voice.alpha", format!("from 0.5 to 1.5, not {alpha}; 0.8 is usual"));
         } else if alpha > 0.95 && alpha < 1.05 {
@@ -157,7 +157,7 @@ fn check_sound(spec: &Spec, say: &mut impl FnMut(&str, String)) {
             );
         }
     }
-    if let OutputVoice::Vocoder { detail } = spec.voice
+    if let OutputVoice::Vocoder { detail, .. } = spec.voice
         && !(8..=20).contains(&detail)
     {
         say("voice.detail", format!("from 8 to 20 coefficients, not {detail}; 13 is usual"));
@@ -170,7 +170,7 @@ fn check_private(spec: &Spec, dataset: &Dataset, say: &mut impl FnMut(&str, Stri
     let distance = spec.participant.distance.get();
     if distance < ONE_WORD {
         let message = format!(
-            "`{name}` is not public, and what is said in {SPAN} seconds, one word, changes up to {ONE_WORD} counts of pieces: \
+            "`{name}` is not public, and one word of up to {SPAN} seconds changes up to {ONE_WORD} counts of pieces: \
              {distance} hides less than that; ask for {ONE_WORD} or more"
         );
         say("participant.distance", message);
@@ -183,6 +183,13 @@ fn check_private(spec: &Spec, dataset: &Dataset, say: &mut impl FnMut(&str, Stri
              all {providers} together, or choose one voice"
         );
         say("colluding", message);
+    }
+    if let OutputVoice::Mcadams { speakers_identifiable: false, .. } = spec.voice {
+        let message = format!(
+            "`{name}` is not public, and recognizers that know the McAdams coefficient identify most of its speakers: set this to \
+             true to accept that, or use `vocoder`"
+        );
+        say("voice.speakers_identifiable", message);
     }
     if spec.vocabulary.depends_on_data() {
         let message = format!(

@@ -20,8 +20,8 @@ pub struct Party {
     /// δ of the promise: above 0, at most 0.01.
     #[cfg_attr(feature = "openapi", schema(value_type = f64, example = 0.00001))]
     pub delta: Delta,
-    /// d: the hidden distance in counts of pieces by word, added and removed together; 6 to 10,000, for public
-    /// recordings from 1. Speech of 1.5 seconds changes at most 6 counts.
-    #[cfg_attr(feature = "openapi", schema(value_type = u32, example = 6))]
+    /// d: the hidden distance in counts of pieces by word, added and removed together; 10 to 10,000, for public
+    /// recordings from 1. One word of up to 1.2 seconds changes at most 10 counts.
+    #[cfg_attr(feature = "openapi", schema(value_type = u32, example = 10))]
     pub distance: NonZeroU32,
 }

@@ -41,17 +41,25 @@ pub struct DummyOptions {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TranscriptionVoice))]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum OutputVoice {
-    /// The McAdams coefficient: it moves the resonances of all vocal tracts in the same way.
+    /// The McAdams coefficient: it moves the resonances of all vocal tracts in the same way. An attacker who knows the
+    /// conversion identifies most speakers.
     Mcadams {
         /// α: 0.5 to 0.95 or 1.05 to 1.5; 0.8 is usual.
         #[serde(default = "usual_alpha")]
         alpha: f64,
+        /// Acknowledges that speakers can be identified. Private recordings need it.
+        #[serde(default, skip_serializing_if = "is_false")]
+        speakers_identifiable: bool,
     },
     /// A vocoder: it synthesizes every piece with one pitch, and maps its spectral envelope to one distribution.
     Vocoder {
         /// The number of coefficients of the envelope: 8 to 20, 13 is usual. Fewer hide more and are less intelligible.
         #[serde(default = "usual_detail")]
         detail: u32,
+        /// Whether each piece has a random voice of its own, drawn from its digest. This hides speakers and recorded
+        /// dummies much better, and makes words less clear.
+        #[serde(default, skip_serializing_if = "is_false")]
+        varied: bool,
     },
     /// The converter program of the site's configuration.
     Command,
@@ -72,9 +80,15 @@ const fn usual_detail() -> u32 {
     13
 }
 
+/// Returns whether a field is omitted, as in specs from before it existed: their digests stay valid.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_false(value: &bool) -> bool {
+    !*value
+}
+
 impl Default for OutputVoice {
     fn default() -> Self {
-        Self::Mcadams { alpha: usual_alpha() }
+        Self::Vocoder { detail: usual_detail(), varied: true }
     }
 }
 
@@ -104,6 +118,12 @@ impl OutputVoice {
     /// Returns whether the recipients of pieces hear the speakers' own voices.
     pub const fn tells_speakers(self) -> bool {
         matches!(self, Self::Cloned)
+    }
+
+    /// Returns whether the recipients of pieces can identify most speakers: by their own voices, or through a conversion
+    /// that the recipients know.
+    pub const fn identifies_speakers(self) -> bool {
+        matches!(self, Self::Cloned | Self::Mcadams { .. })
     }
 }
 

@@ -54,7 +54,8 @@ fn spec_page_names_each_field() {
     let (spec, _) = example();
     let words = vec!["insulin".to_owned()];
     let vocabulary = Vocabulary::Data { top_percent: 1.0, above: Some(0.5), most: 100, words };
-    let of_data = Spec { vocabulary, voice: OutputVoice::Vocoder { detail: 13 }, ..spec.clone() };
+    let of_data =
+        Spec { vocabulary, voice: OutputVoice::Mcadams { alpha: 0.8, speakers_identifiable: true }, ..spec.clone() };
     let page = include_str!("spec.md");
     assert_eq!(unnamed_fields(page, &spec), [""; 0]);
     assert_eq!(unnamed_fields(page, &of_data), [""; 0]);
@@ -73,7 +74,7 @@ fn documented_example_is_valid_at_its_stated_cost() {
         "{epsilon:?} {delta:?}"
     );
     let both = spec.promises().unwrap()[1];
-    assert_eq!(format!("{:.2} {:.0}", both.epsilon, spec.noise().unwrap().mean()), "1.49 53", "as the text says");
+    assert_eq!(format!("{:.2} {:.0}", both.epsilon, spec.noise().unwrap().mean()), "1.49 91", "as the text says");
 }
 
 #[test]
@@ -174,7 +175,7 @@ fn estimate_adds_up() {
     assert!((all.dummies - 6.0 * all.per_word).abs() < 1e-9, "five words, and none of them");
     assert!((all.extra - 4.5 * all.dummies).abs() < 1e-9);
     let [one, two] = &all.providers[..] else { panic!("{all:?}") };
-    assert!((one.pieces - 1000.0).abs() < 1e-9 && (one.dummies - all.dummies / 2.0).abs() < 1e-9);
+    assert!((one.pieces - 1200.0).abs() < 1e-9 && (one.dummies - all.dummies / 2.0).abs() < 1e-9);
     // 4.5 s are billed as 5 s by both.
     let requests = (one.pieces + one.dummies).ceil() as u64;
     let tariff = |provider: &Provider| provider.price.as_ref().unwrap().tariff().unwrap();
@@ -196,7 +197,7 @@ fn disclosures_name_recognizers_and_uncovered_facts() {
     let learned = disclosures(&any, &ward(), &[ward()]);
     let outside = learned.iter().find(|one| one.observer == Observer::Providers).unwrap();
     assert_eq!((outside.form, outside.times), (DisclosureForm::Protected, 1));
-    for part in ["one, two", "6 counts", "not covered"] {
+    for part in ["one, two", "10 counts", "not covered"] {
         assert!(outside.what.contains(part), "{part}: {}", outside.what);
     }
     assert!(!outside.what.contains("who speaks"), "{}", outside.what);
@@ -221,11 +222,17 @@ fn server_learns_the_external_release_only() {
     assert_eq!((outside.series.as_str(), &outside.sending[..]), (HISTOGRAM, &[spec.participant.dataset][..]));
     assert_eq!(
         (outside.recipients, outside.colluding, outside.distance),
-        (vec!["one".to_owned(), "two".to_owned()], 1, 6)
+        (vec!["one".to_owned(), "two".to_owned()], 1, 10)
     );
     let voices = |voice| AnySpec::Transcription(Spec { voice, ..spec.clone() }).external_release().unwrap().voices;
-    let one = [OutputVoice::default(), OutputVoice::Vocoder { detail: 13 }, OutputVoice::Command, OutputVoice::Url];
-    assert_eq!((one.map(voices), voices(OutputVoice::Cloned)), ([false; 4], true));
+    let one = [
+        OutputVoice::default(),
+        OutputVoice::Vocoder { detail: 8, varied: false },
+        OutputVoice::Command,
+        OutputVoice::Url,
+    ];
+    let mcadams = OutputVoice::Mcadams { alpha: 0.8, speakers_identifiable: true };
+    assert_eq!((one.map(voices), [OutputVoice::Cloned, mcadams].map(voices)), ([false; 4], [true; 2]));
     assert_eq!((any.series(&[ward()]), any.questions(), any.model(0)), (Vec::new(), None, None));
     assert_eq!(any.clone().settle(&[ward()]), any, "a spec leaves nothing to the datasets");
 }
@@ -236,7 +243,7 @@ fn report_of_private_recordings_follows_from_the_spec() {
     let report = Report::from_plan(&spec).unwrap();
     let value = serde_json::to_value(AnyReport::Transcription(report.clone())).unwrap();
     assert_eq!((&value["kind"], value["report"].get("outcome")), (&"transcription".into(), None));
-    assert_eq!((report.words, report.colluding, report.distance), (5, 1, 6));
+    assert_eq!((report.words, report.colluding, report.distance), (5, 1, 10));
     let spec = AnySpec::Transcription(spec);
     assert!(AnyReport::Transcription(report.clone()).tells_no_more(&spec));
     let changed = Report { dummies: report.dummies + 1.0, ..report.clone() };
@@ -262,6 +269,21 @@ fn a_spec_survives_the_wire_and_a_strange_field_is_refused() {
         serde_json::from_str::<AnySpec>(&strange).unwrap_err().to_string().contains("url"),
         "addresses are the site's"
     );
+}
+
+#[test]
+fn earlier_voice_reads_back_to_the_same_bytes() {
+    let earlier = r#"{"kind":"mcadams","alpha":0.8}"#;
+    let voice: OutputVoice = serde_json::from_str(earlier).unwrap();
+    assert_eq!(voice, OutputVoice::Mcadams { alpha: 0.8, speakers_identifiable: false });
+    assert_eq!(serde_json::to_string(&voice).unwrap(), earlier, "digests of earlier specs stay valid");
+    let vocoder = r#"{"kind":"vocoder","detail":13}"#;
+    let voice: OutputVoice = serde_json::from_str(vocoder).unwrap();
+    assert_eq!(voice, OutputVoice::Vocoder { detail: 13, varied: false });
+    assert_eq!(serde_json::to_string(&voice).unwrap(), vocoder);
+    let accepted = r#"{"kind":"mcadams","alpha":0.8,"speakers_identifiable":true}"#;
+    let voice: OutputVoice = serde_json::from_str(accepted).unwrap();
+    assert_eq!(serde_json::to_string(&voice).unwrap(), accepted);
 }
 
 #[test]

@@ -106,14 +106,14 @@ mod tests {
         let (spec, _) = example();
         let tariffs = tariffs(&spec);
         let dummies = most_dummies(spec.noise().unwrap(), 6.0).ceil() as u64;
-        // 0.0077 and 0.016 a minute, both by the second, so 5 s for each sound: 38 windows at the latter, dummies at
+        // 0.0077 and 0.016 a minute, both by the second, so 5 s for each sound: 81 windows at the latter, dummies at
         // both.
         let dummy_cost: u64 = [7_700_000_u64, 16_000_000].iter().map(|each| (each * 5 * dummies).div_ceil(60)).sum();
         let all = worst(&spec, &tariffs, 5, 100).unwrap();
         let [money] = all.as_slice() else { panic!("{all:?}") };
         assert_eq!(
             (money.currency.as_str(), money.nanos),
-            ("USD", (16_000_000_u64 * 5 * 38).div_ceil(60) + dummy_cost)
+            ("USD", (16_000_000_u64 * 5 * 81).div_ceil(60) + dummy_cost)
         );
         let expected = CostEstimate::from_spec(&spec, 100).unwrap().cost();
         assert!(money.nanos > expected[0].nanos);

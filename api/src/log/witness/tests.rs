@@ -73,6 +73,7 @@ impl TestServer {
             count: 1,
             evaluator: String::new(),
             receipt: Some(digest(&receipt)),
+            certificate: None,
             at_unix_milliseconds: 0,
         };
         LogLeaf::Entry(entry).content()

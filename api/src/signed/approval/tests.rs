@@ -5,10 +5,12 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use super::{
-    ApprovalError, ApprovalKey, ApprovalProof, ApprovalStatement, PasskeyAlgorithm, SignedApproval, StewardDecision,
-    passkey_challenge,
+    ApprovalError, ApprovalKey, ApprovalProof, ApprovalStatement, KeyFingerprint, PasskeyAlgorithm, SignedApproval,
+    StewardDecision, passkey_challenge,
 };
+
 use crate::id::{DatasetId, JobId};
+use crate::job::PartyTerms;
 use crate::signed::webauthn::{WebauthnError, check_authenticator_data};
 use crate::signed::{Document, SiteDecision};
 
@@ -81,6 +83,11 @@ fn file_key(seed: u8) -> (SigningKey, ApprovalKey) {
     (key, ApprovalKey::Ed25519 { public_key })
 }
 
+/// Returns the approval of an answer that keeps the proposal's values.
+fn agreed(key: &ApprovalKey) -> (KeyFingerprint, PartyTerms) {
+    (key.fingerprint(), PartyTerms::default())
+}
+
 fn judge(approval: &SignedApproval, key: &ApprovalKey) -> Result<(), ApprovalError> {
     approval.approves(MANIFEST, JOB, DATASET, std::slice::from_ref(key)).map(|_| ())
 }
@@ -89,7 +96,7 @@ fn judge(approval: &SignedApproval, key: &ApprovalKey) -> Result<(), ApprovalErr
 fn key_file_approves_only_the_signed_statement() {
     let (key, public) = file_key(1);
     let approval = SignedApproval::sign(&statement(), &key).expect("it has a JSON form");
-    assert_eq!(approval.approves(MANIFEST, JOB, DATASET, &[file_key(2).1, public.clone()]), Ok(public.fingerprint()));
+    assert_eq!(approval.approves(MANIFEST, JOB, DATASET, &[file_key(2).1, public.clone()]), Ok(agreed(&public)));
     assert_eq!(judge(&approval, &file_key(2).1), Err(ApprovalError::UnknownKey));
     assert_eq!(approval.approves("bb", JOB, DATASET, std::slice::from_ref(&public)), Err(ApprovalError::OtherManifest));
     let job = JobId(Uuid::from_u128(9));
@@ -118,6 +125,7 @@ fn another_document_of_the_same_key_is_no_approval() {
         dataset: DATASET,
         approve: true,
         reason: String::new(),
+        terms: PartyTerms::default(),
         at: time::OffsetDateTime::UNIX_EPOCH,
     };
     let signed = SignedApproval::sign(&decision, &key).expect("it has a JSON form");
@@ -130,7 +138,7 @@ fn passkey_approves_the_signed_statement() {
     let public = passkey.public();
     assert_eq!(public.check(), Ok(()));
     let approval = passkey.sign(&statement());
-    assert_eq!(approval.approves(MANIFEST, JOB, DATASET, std::slice::from_ref(&public)), Ok(public.fingerprint()));
+    assert_eq!(approval.approves(MANIFEST, JOB, DATASET, std::slice::from_ref(&public)), Ok(agreed(&public)));
     let text = serde_json::to_string(&approval).expect("it has a JSON form");
     let read: SignedApproval = serde_json::from_str(&text).expect("it was just written");
     assert_eq!(judge(&read, &public), Ok(()));

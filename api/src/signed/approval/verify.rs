@@ -7,6 +7,7 @@ use super::{
     StewardDecision, passkey_challenge,
 };
 use crate::id::{DatasetId, JobId};
+use crate::job::PartyTerms;
 use crate::signed::webauthn::{self, AssertionParts, PasskeyPublicKey, WebauthnError};
 use crate::signed::{Document, Signed, SignedError};
 
@@ -87,7 +88,8 @@ impl SignedApproval {
         Err(problem)
     }
 
-    /// Checks that one of `keys` approved exactly this manifest for this dataset; returns the key's fingerprint.
+    /// Checks that one of `keys` approved exactly this manifest for this dataset; returns the key's fingerprint and the
+    /// answer to the manifest's open terms.
     ///
     /// # Errors
     /// [`ApprovalError`]: the first defect.
@@ -97,7 +99,7 @@ impl SignedApproval {
         job: JobId,
         dataset: DatasetId,
         keys: &[ApprovalKey],
-    ) -> Result<KeyFingerprint, ApprovalError> {
+    ) -> Result<(KeyFingerprint, PartyTerms), ApprovalError> {
         let (statement, key) = self.open_by_any::<ApprovalStatement>(keys)?;
         if statement.manifest != manifest {
             return Err(ApprovalError::OtherManifest);
@@ -106,7 +108,7 @@ impl SignedApproval {
             return Err(ApprovalError::OtherDataset);
         }
         match statement.decision {
-            StewardDecision::Approve => Ok(key),
+            StewardDecision::Approve => Ok((key, statement.terms)),
             StewardDecision::Refuse => Err(ApprovalError::Refusal),
         }
     }

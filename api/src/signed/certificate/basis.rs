@@ -8,8 +8,8 @@ use crate::id::DatasetId;
 use crate::job::transcription::window::{ONE_WORD, SPAN};
 use crate::job::{Charge, Spec};
 
-/// Returns the neighbouring relation in plain words. Certificates contain the sentence and are checked against it, so
-/// another wording requires another [`super::Certificate::VERSION`].
+/// Returns the neighbouring relation in plain words. Certificates contain the sentence and are checked against it by
+/// [`is_relation`], which must accept every earlier wording.
 pub fn relation(adjacency: Adjacency, unit: PrivacyUnit) -> String {
     let one = match unit {
         PrivacyUnit::Record => "record",
@@ -17,12 +17,12 @@ pub fn relation(adjacency: Adjacency, unit: PrivacyUnit) -> String {
         PrivacyUnit::User => "user",
         PrivacyUnit::Words => {
             let counts = format!(
-                "Compared are counts of pieces by word that differ by as many as a job states, added and removed together. What is \
-                 said in {SPAN} seconds of a recording changes at most {ONE_WORD} of them, compared with anything else in these seconds"
+                "Compared are counts of pieces by word that differ by as many as a job states, added and removed together. One word \
+                 of up to {SPAN} seconds, inserted, removed or exchanged, changes at most {ONE_WORD} of them"
             );
             return match adjacency {
                 Adjacency::ZeroOut => {
-                    format!("{counts}; how many recordings there are, and how long they are, is public.")
+                    format!("{counts}; how many recordings there are, and about how long they are, is public.")
                 }
                 Adjacency::AddRemove | Adjacency::ReplaceOne => format!("{counts}."),
             };
@@ -92,11 +92,24 @@ impl PublicFact {
     }
 }
 
+/// Returns whether `sentence` states the neighbouring relation, in the wording of any version.
+pub fn is_relation(sentence: &str, adjacency: Adjacency, unit: PrivacyUnit) -> bool {
+    let counts = "Compared are counts of pieces by word that differ by as many as a job states, added and removed together. What \
+                  is said in 1.5 seconds of a recording changes at most 6 of them, compared with anything else in these seconds";
+    // Until recordings were cut at rests, they were cut on a grid.
+    let is_grid = unit == PrivacyUnit::Words
+        && sentence.strip_prefix(counts).is_some_and(|rest| match adjacency {
+            Adjacency::ZeroOut => rest == "; how many recordings there are, and how long they are, is public.",
+            Adjacency::AddRemove | Adjacency::ReplaceOne => rest == ".",
+        });
+    is_grid || sentence == relation(adjacency, unit)
+}
+
 #[cfg(test)]
 mod tests {
     use undertone_privacy::{Adjacency, PrivacyUnit};
 
-    use super::relation;
+    use super::{is_relation, relation};
 
     /// Stored certificates contain exactly these sentences.
     #[test]
@@ -116,10 +129,22 @@ mod tests {
         );
         assert_eq!(
             relation(Adjacency::ZeroOut, PrivacyUnit::Words),
-            "Compared are counts of pieces by word that differ by as many as a job states, added and removed together. What is said \
-             in 1.5 seconds of a recording changes at most 6 of them, compared with anything else in these seconds; how many \
-             recordings there are, and how long they are, is public."
+            "Compared are counts of pieces by word that differ by as many as a job states, added and removed together. One word of \
+             up to 1.2 seconds, inserted, removed or exchanged, changes at most 10 of them; how many recordings there are, and \
+             about how long they are, is public."
         );
+    }
+
+    #[test]
+    fn earlier_sentence_of_words_is_accepted() {
+        let earlier = "Compared are counts of pieces by word that differ by as many as a job states, added and removed together. What \
+                       is said in 1.5 seconds of a recording changes at most 6 of them, compared with anything else in these \
+                       seconds; how many recordings there are, and how long they are, is public.";
+        assert!(is_relation(earlier, Adjacency::ZeroOut, PrivacyUnit::Words));
+        assert!(is_relation(&relation(Adjacency::ZeroOut, PrivacyUnit::Words), Adjacency::ZeroOut, PrivacyUnit::Words));
+        assert!(!is_relation(earlier, Adjacency::ReplaceOne, PrivacyUnit::Words));
+        assert!(!is_relation(earlier, Adjacency::ZeroOut, PrivacyUnit::Record));
+        assert!(!is_relation(&earlier.replace('6', "5"), Adjacency::ZeroOut, PrivacyUnit::Words));
     }
 
     #[test]

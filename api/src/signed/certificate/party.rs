@@ -1,7 +1,7 @@
 //! One dataset's part in a certificate: its releases, its charges, and the following state of its account.
 
 use serde::{Deserialize, Serialize};
-use undertone_privacy::ledger::Balance;
+use undertone_privacy::ledger::{Balance, JobCertificate};
 use undertone_privacy::{Adjacency, Event, PrivacyUnit};
 
 use super::super::ReleaseTick;
@@ -9,7 +9,7 @@ use super::{AuditAsked, CertifiedFigure, PublicFact};
 use crate::budget::PromisedLimit;
 use crate::dataset::Visibility;
 use crate::id::{AccountId, DatasetId, LineageId, OrganizationId, WorkerId};
-use crate::job::DatasetUse;
+use crate::job::{DatasetUse, Departure};
 use crate::signed::Consent;
 
 /// A dataset of the job.
@@ -40,6 +40,9 @@ pub struct CertificateParty {
     /// The basis of the owner's consent; absent for public data, and in certificates from before it was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub consent: Option<Consent>,
+    /// Its departure before the end of the job; absent unless it left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub departure: Option<Departure>,
     /// Its charges; absent for public data, which are not protected.
     #[serde(default)]
     pub charged: Option<PartyCharges>,
@@ -217,6 +220,10 @@ pub struct AccountPosition {
     /// The sums from which these figures follow: Rényi loss spent and reserved at every order, in exact fixed point.
     #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub balance: Balance,
+    /// The certificate by which the account is charged for this job as a whole, on an account with the filter `gaussian`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
+    pub certificate: Option<JobCertificate>,
     /// Rows of the account's ledger.
     pub entries: u64,
     /// Hash of the last of them, hex. It covers all previous rows.

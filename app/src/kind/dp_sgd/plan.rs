@@ -224,7 +224,7 @@ impl TrainingPlan {
                     .map_err(|error| say("noise.noise_multiplier", error.to_string()))
             };
             if let (Ok(sampling_rate), Ok(noise)) = (rate, noise) {
-                participants.push(Party { dataset: part.dataset, sampling_rate, noise });
+                participants.push(Party { dataset: part.dataset, sampling_rate, noise, rounds: None });
             }
         }
         // Selection applies to the private arm.
@@ -266,6 +266,7 @@ impl TrainingPlan {
             model,
             initial_model: Some(self.initial.clone()).filter(|digest| !digest.is_empty()),
             participants,
+            open_terms: Vec::new(),
             tests,
             warm_start: WarmStart { epochs: self.epochs, batch: self.batch, learning_rate: self.warm_rate, seed: 1 },
             selection: selection.filter(|_| self.private),

@@ -123,7 +123,7 @@ fn price_party(
             payment: Box::new(payment),
             curve: priced.curve(quote),
             exact,
-            others: others(dataset, &charge, standings),
+            others: others(dataset, &charge, standings, Some(priced.rounds)),
         },
         Err(NoPayment::NoBudget) => PartyVerdict::NoBudget,
         Err(NoPayment::Unpriced(why)) => PartyVerdict::Unpriced(why),

@@ -24,6 +24,7 @@ pub(super) fn list_facts(spec: &Spec) -> Vec<(&'static str, String)> {
     );
     vec![
         ("Protects", describe_protection(spec)),
+        ("Counts not hidden", COUNTS_NOT_HIDDEN.to_owned()),
         ("Recognizers", describe_recognizers(spec)),
         ("Colluding recognizers", describe_promises(spec)),
         ("Vocabulary", describe_vocabulary(spec)),
@@ -103,8 +104,13 @@ const fn describe_corpus(spec: &Spec) -> &'static str {
 
 fn describe_voice(spec: &Spec) -> String {
     match spec.voice {
-        OutputVoice::Mcadams { alpha } => format!("{}, α {}", spec.voice.label(), words::number(alpha)),
-        OutputVoice::Vocoder { detail } => format!("{} of {detail} coefficients", spec.voice.label()),
+        OutputVoice::Mcadams { alpha, .. } => {
+            format!("{}, α {}: the recognizers can identify the speakers", spec.voice.label(), words::number(alpha))
+        }
+        OutputVoice::Vocoder { detail, varied } => {
+            let each = if varied { ", another random voice for each piece" } else { "" };
+            format!("{} of {detail} coefficients{each}", spec.voice.label())
+        }
         OutputVoice::Command | OutputVoice::Url => spec.voice.label().to_owned(),
         OutputVoice::Cloned => format!("{}: the recognizers can identify the speakers", spec.voice.label()),
     }
@@ -141,7 +147,7 @@ pub(super) fn describe_consent(spec: &Spec, dataset: DatasetId, charge: Option<&
             if spec.voice.tells_speakers() {
                 "in the recorded voices, mixed with dummies in imitations of these voices"
             } else {
-                "in one voice, mixed with dummies"
+                "in converted voices, mixed with dummies"
             },
             words::join_names(&names)
         ),
@@ -150,7 +156,7 @@ pub(super) fn describe_consent(spec: &Spec, dataset: DatasetId, charge: Option<&
             "Not covered by any ε: information in the sound of a piece, or in the words around a word of the \
              vocabulary. Dummies and {} reduce it; the effect is measured, not guaranteed. There is no guarantee \
              for a whole recording, or for a person, who changes more than {d} counts.",
-            if spec.voice.tells_speakers() { "their imitated voices" } else { "the one voice" }
+            if spec.voice.tells_speakers() { "their imitated voices" } else { "the conversion" }
         ),
     ];
     lines.push(describe_dummies(spec.voice).to_owned());
@@ -179,13 +185,17 @@ pub(super) fn describe_consent(spec: &Spec, dataset: DatasetId, charge: Option<&
     lines
 }
 
+/// The limit of a job, whatever its voice: the site chooses the speakers of the dummies.
+pub(super) const COUNTS_NOT_HIDDEN: &str = "from recognizers that tell dummies from true pieces by their sound. With dummies of a \
+                                            speech engine they can, whatever the voice, and ε does not cover it.";
+
 /// Describes how well dummies are hidden, as measured: `make bench NAME=transcription`.
 const fn describe_dummies(voice: OutputVoice) -> &'static str {
     if voice.tells_speakers() { IMITATED } else { SPOKEN }
 }
 
 /// The limits of an engine's speech and of public recordings as dummies.
-const SPOKEN: &str = "Counts are hidden only from a recognizer that cannot distinguish dummies from your pieces. \
+const SPOKEN: &str = "Counts are not hidden from a recognizer that distinguishes dummies from your pieces. \
                       Dummies of a speech engine: an attack that knew the engine distinguished them from pieces of \
                       seven readers in 92 to 98 of 100 cases, for every voice (72 by guessing). Dummies cut from \
                       public recordings of other people, if your site uses them: 52 to 84 of 100 (58 to 60 by \
@@ -193,7 +203,7 @@ const SPOKEN: &str = "Counts are hidden only from a recognizer that cannot disti
                       your site’s own report has the figure for each job.";
 
 /// The missing measurement for imitations.
-const IMITATED: &str = "Counts are hidden only from a recognizer that cannot distinguish dummies from your pieces. \
+const IMITATED: &str = "Counts are not hidden from a recognizer that distinguishes dummies from your pieces. \
                         The quality of the imitations depends on your site’s program; the site’s own report has the \
                         figure for each job.";
 
@@ -201,7 +211,8 @@ const IMITATED: &str = "Counts are hidden only from a recognizer that cannot dis
 const fn describe_voice_limits(voice: OutputVoice) -> &'static str {
     match voice {
         OutputVoice::Mcadams { .. } => MCADAMS,
-        OutputVoice::Vocoder { .. } => VOCODER,
+        OutputVoice::Vocoder { varied: false, .. } => VOCODER,
+        OutputVoice::Vocoder { varied: true, .. } => VARIED,
         OutputVoice::Command | OutputVoice::Url => "Measure how well your site’s own converter hides the speaker.",
         OutputVoice::Cloned => OWN_VOICES,
     }
@@ -211,12 +222,18 @@ const fn describe_voice_limits(voice: OutputVoice) -> &'static str {
 const MCADAMS: &str = "The McAdams coefficient hides the speaker only from attackers who do not know the \
                        conversion: of 91 speakers, an attack that knew recordings of them identified 1.5 %, an \
                        attack that knew recordings converted in the same way 76 %, compared with 80 % for voices as \
-                       recorded.";
+                       recorded. Approve this only if every recorded person has agreed to it. Your site refuses it \
+                       unless its own policy sets `voices_may_leave`.";
 
 /// The protection of the vocoder and its limits.
 const VOCODER: &str = "The vocoder hides the speaker in part: of 91 speakers, an attack that knew recordings \
-                       converted in the same way identified 15 to 19 %, depending on the coefficients, compared \
+                       converted in the same way identified 19 to 40 %, depending on the coefficients, compared \
                        with 80 % for voices as recorded and 1 % by guessing. A better attack identifies more.";
+
+/// The protection of the vocoder with random voices, and its cost.
+const VARIED: &str = "The vocoder gives each piece another random voice. An attack that knew recordings converted in \
+                      the same way identified 7 % of 91 speakers, compared with 32 % for one voice and 1 % by \
+                      guessing. Random voices reduce the accuracy of words. A better attack identifies more.";
 
 /// The consequences of unchanged voices.
 const OWN_VOICES: &str = "Voices leave unchanged: the recognizers can identify the speakers, and can compare the \
@@ -233,8 +250,8 @@ fn describe_distance(d: u32) -> String {
     };
     format!(
         "The counts of pieces by word of the vocabulary are protected from a reader of these counts only: up to {} \
-         more or less in all your recordings together, {word_limit}: the speech of {SPAN} seconds changes at most \
-         {ONE_WORD}.",
+         more or less in all your recordings together, {word_limit}: one word of up to {SPAN} seconds, inserted, \
+         removed or exchanged, changes at most {ONE_WORD}.",
         words::plural(d.into(), "count")
     )
 }

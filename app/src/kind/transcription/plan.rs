@@ -81,7 +81,7 @@ pub struct TranscriptionPlan {
     pub most: u32,
     /// The dummies' text.
     pub corpus: DummyCorpus,
-    /// The one voice: `mcadams`, `vocoder`, `command` or `url`; `cloned` for none.
+    /// The voice: `varied` or `vocoder` for the vocoder, `mcadams`, `command` or `url`; `cloned` for none.
     pub voice: String,
     /// α of the McAdams coefficient.
     pub alpha: f64,
@@ -139,7 +139,7 @@ impl TranscriptionPlan {
             above: "0.01".to_owned(),
             most: 500,
             corpus: DummyCorpus::Bundled,
-            voice: "mcadams".to_owned(),
+            voice: "varied".to_owned(),
             alpha: 0.8,
             detail: default_detail(),
             crowded: CrowdedPieces::Keep,

@@ -94,7 +94,7 @@ fn render_charge(charged: &PartyCharges) -> AnyView {
             <p class="in-the-clear">{format!("Also {}. No ε covers them.", words::plural(releases.in_the_clear, "exact release"))}</p>
         })}
         <dl class="facts">
-            <div><dt>"Protected"</dt><dd>{format!("{} {}", words::unit_meaning(charged.unit), relation(charged.adjacency, charged.unit))}</dd></div>
+            <div><dt>"Protected"</dt><dd>{format!("{} {}", words::unit_meaning(charged.unit), describe_relation(charged))}</dd></div>
             {render_public_facts(&charged.public)}
             <div><dt>"Each release"</dt><dd>{describe_event(&charged.mechanism.event)}</dd></div>
             <div><dt>"Sampling"</dt><dd>{sampling}</dd></div>
@@ -191,6 +191,11 @@ pub(in crate::page) fn render_promises(promises: &[PromisedLimit]) -> Option<Any
         );
         view! { <p class="promises">{text}</p> }.into_any()
     })
+}
+
+/// Returns the compared data as the certificate states them; certificates of the first version do not.
+fn describe_relation(charged: &PartyCharges) -> String {
+    if charged.relation.is_empty() { relation(charged.adjacency, charged.unit) } else { charged.relation.clone() }
 }
 
 /// Describes the data that an account compares, in a sentence: all charges whose relation it counts.

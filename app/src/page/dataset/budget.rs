@@ -1,9 +1,11 @@
 //! The forms that set a lifetime budget, with an explanation of its consequences.
 
 use leptos::prelude::*;
+use undertone_api::budget::Account;
 use undertone_api::dataset::Dataset;
 use undertone_api::id::ConsortiumId;
 use undertone_privacy::PrivacyUnit;
+use undertone_privacy::ledger::FilterKind;
 
 use crate::component::form::post;
 use crate::{standing, words};
@@ -75,12 +77,40 @@ fn render_form(consortium: ConsortiumId, dataset: &Dataset, unit: PrivacyUnit) -
                 <input type="number" name="delta" required min="0" max="0.01" step="any" value=words::all_digits(delta)/></label>
         </div>
         <p class="hint">{words::unit_meaning(unit)}</p>
+        {render_filter(account)}
         {consequences}
         <button type="submit" class="primary">{button}</button>
     };
     let open =
         !dataset.accounts.iter().any(standing::budgeted) && matches!(unit, PrivacyUnit::Speaker | PrivacyUnit::Words);
     view! { <details open=open><summary>{title}</summary>{post("set-budget", hidden, inner)}</details> }.into_any()
+}
+
+/// Renders the choice of the filter, or the filter of an account that has admitted jobs.
+fn render_filter(account: Option<&Account>) -> AnyView {
+    let present = account.map_or(FilterKind::Renyi, |account| account.filter);
+    if account.is_some_and(|account| account.committed > 0.0) {
+        let text = format!("{} The account keeps this filter for life.", describe_filter(present));
+        return view! { <p class="hint">{text}</p> }.into_any();
+    }
+    let options = [FilterKind::Renyi, FilterKind::Gaussian].map(|filter| {
+        view! { <option value=filter.word() selected={filter == present}>{describe_filter(filter)}</option> }
+    });
+    view! {
+        <label class="field"><span>"Filter"</span><select name="filter">{options.into_iter().collect_view()}</select></label>
+        <p class="hint">"The filter decides which jobs fit. It cannot change after the first job."</p>
+    }
+    .into_any()
+}
+
+/// Describes a filter in a sentence.
+const fn describe_filter(filter: FilterKind) -> &'static str {
+    match filter {
+        FilterKind::Renyi => "Rényi: releases are charged one by one, and a job that stops early returns the rest.",
+        FilterKind::Gaussian => {
+            "Gaussian: more rounds of long training; the first release of a job spends the whole job, and nothing is returned."
+        }
+    }
 }
 
 /// Describes the bound of a limit over all jobs.

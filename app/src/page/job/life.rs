@@ -3,7 +3,7 @@
 use leptos::prelude::*;
 use time::OffsetDateTime;
 use undertone_api::id::ConsortiumId;
-use undertone_api::job::{DatasetUse, Hold, Holder, Job, JobParticipant, JobState};
+use undertone_api::job::{DatasetUse, Hold, Holder, Job, JobParticipant, JobState, ParticipantState};
 use undertone_api::member::Member;
 
 use crate::component::form::post;
@@ -25,12 +25,24 @@ pub(super) fn render_actions(member: &Member, consortium: ConsortiumId, job: &Jo
         pausable && party.purpose == DatasetUse::Participate && !job.holds.iter().any(by_us)
     });
     let hold = holdable.map(|party| render_hold(consortium, job, party)).collect_view();
+    let is_open = |party: &&&JobParticipant| {
+        pausable && party.purpose == DatasetUse::Participate && party.departure.is_none() && !has_ended(party.state)
+    };
+    let leave = own.iter().filter(is_open).map(|party| render_leave(consortium, job, party)).collect_view();
     let cancel = (!state.is_over() && steers).then(|| render_cancel(consortium, job));
     let retried =
         matches!(state, JobState::Failed | JobState::Cancelled | JobState::Refused) && viewer::researches(member);
     let retry = retried.then(|| render_retry(consortium, job));
     let copy = viewer::researches(member).then(|| render_copy(consortium, job));
-    view! { {holds}{pause}{hold}{cancel}{retry}{copy} }.into_any()
+    view! { {holds}{pause}{hold}{leave}{cancel}{retry}{copy} }.into_any()
+}
+
+/// Returns whether a part contributes nothing more.
+const fn has_ended(state: ParticipantState) -> bool {
+    matches!(
+        state,
+        ParticipantState::Done | ParticipantState::Failed | ParticipantState::Leaving | ParticipantState::Left
+    )
 }
 
 fn hidden_fields(consortium: ConsortiumId, job: &Job) -> Vec<(&'static str, String)> {
@@ -133,6 +145,35 @@ fn render_hold(consortium: ConsortiumId, job: &Job, party: &JobParticipant) -> A
         },
     );
     view! { <details class="more"><summary>{format!("Hold the job for {}", party.dataset_name)}</summary>{form}</details> }
+        .into_any()
+}
+
+/// Renders the form to leave a job, with the charge that stays and the part that returns.
+fn render_leave(consortium: ConsortiumId, job: &Job, party: &JobParticipant) -> AnyView {
+    let mut hidden = hidden_fields(consortium, job);
+    hidden.push(("dataset", party.dataset.to_string()));
+    let effect = match (party.epsilon_spent, party.epsilon_reserved, &party.charge) {
+        (Some(spent), Some(reserved), Some(charge)) => format!(
+            "{} of {} releases are paid: ε {} of ε {} stays spent, and the rest of the reservation returns to your accounts.",
+            party.releases,
+            charge.releases,
+            words::epsilon(spent),
+            words::epsilon(reserved)
+        ),
+        _ => "The releases that were made stay spent, and the rest of the reservation returns to your accounts."
+            .to_owned(),
+    };
+    let form = post(
+        "leave",
+        hidden,
+        view! {
+            <p class="hint">{effect}</p>
+            <p class="hint">"The job continues without you while its quorum allows; otherwise it fails. This cannot be undone."</p>
+            {render_reason()}
+            <button type="submit" class="danger">"Leave the job"</button>
+        },
+    );
+    view! { <details class="more"><summary>{format!("Leave the job with {}", party.dataset_name)}</summary>{form}</details> }
         .into_any()
 }
 

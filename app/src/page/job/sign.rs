@@ -3,16 +3,29 @@
 
 use leptos::prelude::*;
 use undertone_api::id::{DatasetId, JobId};
+use undertone_api::job::PartyTerms;
 use undertone_api::signed::{ApprovalKey, ApprovalRule, ApprovalStatement, SiteApproval, passkey_challenge};
 
 use crate::asset;
 use crate::component::form::post;
 
+/// The content of an approval.
+pub(crate) struct ApprovalRequest<'a> {
+    /// The job.
+    pub(crate) job: JobId,
+    /// The dataset.
+    pub(crate) dataset: DatasetId,
+    /// The digest of its manifest.
+    pub(crate) manifest: &'a str,
+    /// The answer to its open terms.
+    pub(crate) terms: &'a PartyTerms,
+}
+
 /// Renders the form that approves a job for one dataset. `hidden` are the fields of every such form, `review` is the
 /// address of the statement that a terminal signs, `label` is the button's label.
-pub(super) fn render_approval_form(
+pub(crate) fn render_approval_form(
     site: Option<&SiteApproval>,
-    (job, dataset, manifest): (JobId, DatasetId, &str),
+    request: &ApprovalRequest<'_>,
     hidden: Vec<(&'static str, String)>,
     review: String,
     label: String,
@@ -40,7 +53,10 @@ pub(super) fn render_approval_form(
         }
         .into_any();
     }
-    let statement = ApprovalStatement::approve(manifest, job, dataset);
+    let ApprovalRequest { job, dataset, manifest, terms } = *request;
+    let statement = ApprovalStatement::approve(manifest, job, dataset).with_terms(terms.clone());
+    let options: Vec<String> = terms.iter().map(|(term, value)| format!(" --term {}={value}", term.name())).collect();
+    let options = options.concat();
     let payload = serde_json::to_string(&statement).unwrap_or_default();
     let credentials: Vec<&str> = site
         .keys
@@ -73,7 +89,7 @@ pub(super) fn render_approval_form(
         <form class="stack" method="post" action="/ui/approve">
             {fields(hidden)}
             <p class="hint">"Save "<a href=review download="review.json">"the review"</a>" and sign it with your key file: "
-                <code>"undertone-worker steward-key sign --key steward.key review.json"</code>". Paste the output here."</p>
+                <code>{format!("undertone-worker steward-key sign --key steward.key review.json{options}")}</code>". Paste the output here."</p>
             <label class="field"><span>"The signed approval"</span><textarea name="signature" rows="3" required maxlength="16384"></textarea></label>
             <button type="submit" class=if passkey.is_some() { "" } else { "primary" }>{label}</button>
         </form>
@@ -97,18 +113,19 @@ fn render_script() -> impl IntoView {
 mod tests {
     use leptos::prelude::{Owner, RenderHtml as _};
     use undertone_api::id::{DatasetId, JobId};
+    use undertone_api::job::PartyTerms;
     use undertone_api::signed::{ApprovalKey, ApprovalRule, PasskeyAlgorithm, SiteApproval};
     use uuid::Uuid;
 
-    use super::render_approval_form;
+    use super::{ApprovalRequest, render_approval_form};
 
     fn page(site: Option<&SiteApproval>) -> String {
         let job = JobId(Uuid::from_u128(1));
         let dataset = DatasetId(Uuid::from_u128(2));
         let hidden = vec![("manifest", "aa".to_owned())];
         Owner::new().with(|| {
-            render_approval_form(site, (job, dataset, "aa"), hidden, "/review".to_owned(), "Approve".to_owned())
-                .to_html()
+            let request = ApprovalRequest { job, dataset, manifest: "aa", terms: &PartyTerms::default() };
+            render_approval_form(site, &request, hidden, "/review".to_owned(), "Approve".to_owned()).to_html()
         })
     }
 

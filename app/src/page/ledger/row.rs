@@ -5,6 +5,7 @@ use leptos::prelude::*;
 use undertone_api::budget::EntryKind;
 use undertone_api::id::AccountId;
 use undertone_api::ledger::{EntryProof, InclusionProof, ReceiptProof};
+use undertone_privacy::Event;
 use undertone_server_core::service;
 
 use super::super::list_newest_jobs;
@@ -120,8 +121,21 @@ fn render_check(holds: bool, yes: &'static str, no: &'static str) -> AnyView {
 
 fn render_price(proof: &EntryProof) -> AnyView {
     if proof.price.is_empty() {
-        return view! { <p class="hint">"An exact release has no price: the ledger records it without an ε."</p> }
-            .into_any();
+        let hint = if proof.event == Event::NonPrivate {
+            "An exact release has no price: the ledger records it without an ε."
+        } else {
+            "The job is charged as a whole, by the Gaussian certificate of its reservation: its first release spends the whole of it."
+        };
+        return view! { <p class="hint">{hint}</p> }.into_any();
+    }
+    if let Some(certificate) = &proof.certificate {
+        let cost = format!(
+            "Gaussian certificate for {}: μ {:.4}, δ₀ {:.2e}. The account admits while the sum of μ² and the sum of δ₀ are within its limits.",
+            words::plural(certificate.covers(), "release"),
+            certificate.mu(),
+            certificate.side_delta()
+        );
+        return view! { <p class="hint">{cost}</p> }.into_any();
     }
     let rows = proof.price.iter().map(|price| {
         let part = price.share.filter(|share| *share > 0.0).map(|share| words::percent(price.loss / share));

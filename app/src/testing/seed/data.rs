@@ -93,7 +93,7 @@ impl Seeding {
         let own = dataset.organization == self.people.organizations[1];
         let steward = if own { &self.people.steward } else { &self.people.other_steward };
         let epsilon = Epsilon::new(epsilon).expect("an epsilon");
-        let new = NewBudget { unit, epsilon, delta: Delta::new(delta).expect("a delta") };
+        let new = NewBudget { unit, epsilon, delta: Delta::new(delta).expect("a delta"), filter: None };
         budget::set(self.ctx(), steward, dataset.id, new).await.expect("a steward may set a budget");
     }
 

@@ -66,7 +66,7 @@ fn spec(recordings: DatasetId) -> Spec {
             dataset: recordings,
             epsilon: Epsilon::new(1.0).expect("an epsilon"),
             delta: Delta::new(1e-5).expect("a delta"),
-            distance: NonZeroU32::new(6).expect("not 0"),
+            distance: NonZeroU32::new(10).expect("not 0"),
         },
         providers: vec![
             provider("cloud-a", ProviderProtocol::Openai, "0.0060"),

@@ -158,6 +158,8 @@ operations! {
     WriteDraft in Jobs: Researcher;
     /// Hold a job for a dataset of the organization, and release it.
     HoldJob in Approvals: DataSteward;
+    /// Leave a job that its workers run, for a dataset of the organization.
+    LeaveJob in Approvals: DataSteward;
     /// Set and withdraw limits within which jobs are approved automatically.
     SetApprovalLimit in Approvals: DataSteward;
     /// See such limits of a dataset of the organization.
@@ -174,6 +176,9 @@ operations! {
     ImportAnswers in Questions: ConsortiumAdmin | Researcher;
     /// Download a job's files, in particular the model.
     TakeModel in Models: ConsortiumAdmin | Researcher;
+    /// Delete the bytes of a job's file, in particular a model: permitted to the consortium's admins, and to the admins
+    /// of the organization whose worker stored it.
+    DeleteModel in Models: ConsortiumAdmin | OrganizationAdmin;
 }
 
 /// Checks that the actor may perform the operation at the place.

@@ -7,7 +7,9 @@ use undertone_api::budget::EntryKind;
 use undertone_api::log::leaf;
 use undertone_api::signed::Receipt;
 use undertone_privacy::curve::Curve;
-use undertone_privacy::ledger::{Balance, Budget, Cost, LedgerError, Reservation, ReservationId};
+use undertone_privacy::ledger::{
+    Balance, Budget, Cost, JobCertificate, JobCost, LedgerError, Reservation, ReservationId,
+};
 use undertone_privacy::mechanism::{EVALUATOR_VERSION, can_verify, charges_every_unit};
 use undertone_privacy::{Adjacency, Delta, Epsilon, Event, PrivacyUnit};
 use uuid::Uuid;
@@ -27,7 +29,8 @@ pub(super) struct ReplayedAccount {
     entries: u64,
     head: String,
     parts: BTreeMap<(Uuid, Uuid), ReplayedPart>,
-    prices: HashMap<String, Cost>,
+    /// The costs of events and certificates, with the number of releases of a whole job.
+    prices: HashMap<(String, Option<String>, u64), JobCost>,
     /// The position at which the log first set its limit.
     limited_at: Option<u64>,
     /// The reservations of jobs that protect the account's own unit, under the rule that charges every limit, with
@@ -47,7 +50,7 @@ const fn is_substituted(event: &Event) -> bool {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ReplayedPart {
     event: String,
-    per_release: Option<Cost>,
+    cost: Option<JobCost>,
     releases: u64,
     committed: u64,
     settled: bool,
@@ -57,8 +60,8 @@ pub(super) struct ReplayedPart {
 impl ReplayedPart {
     /// Makes a part from the server's claim.
     pub(super) fn from_claim(event: &str, cost: &Cost, releases: u64, committed: u64, settled: bool) -> Self {
-        let per_release = Some(cost.clone());
-        Self { event: event.to_owned(), per_release, releases, committed, settled, claimed: true }
+        let cost = Some(JobCost::PerRelease(cost.clone()));
+        Self { event: event.to_owned(), cost, releases, committed, settled, claimed: true }
     }
 }
 
@@ -209,27 +212,35 @@ impl ReplayedAccount {
                 return Err("it reserves something else than the signed manifest charges this dataset".to_owned());
             }
         }
-        let per_release = if *event == Event::NonPrivate {
+        let cost = if *event == Event::NonPrivate {
             None
         } else {
-            let cost = self.price(&entry.event, event)?;
+            let cost = self.price(entry, event, count)?;
             self.balance
-                .reserve(ReservationId(u128::from(self.entries)), &cost, count)
+                .reserve_job(ReservationId(u128::from(self.entries)), &cost, count)
                 .map_err(|error| format!("the limit in force did not admit it: {error}"))?;
             Some(cost)
         };
         let event = entry.event.clone();
-        let part = ReplayedPart { event, per_release, releases: count, committed: 0, settled: false, claimed: false };
+        let part = ReplayedPart { event, cost, releases: count, committed: 0, settled: false, claimed: false };
         self.parts.insert(key, part);
         Ok(())
     }
 
-    fn price(&mut self, text: &str, event: &Event) -> Result<Cost, String> {
-        if let Some(cost) = self.prices.get(text) {
+    /// Returns the cost that the row of a reservation states. A certificate is computed again from the event.
+    fn price(&mut self, entry: &leaf::EntryRecord, event: &Event, count: u64) -> Result<JobCost, String> {
+        let key = (entry.event.clone(), entry.certificate.clone(), if entry.certificate.is_some() { count } else { 0 });
+        if let Some(cost) = self.prices.get(&key) {
             return Ok(cost.clone());
         }
-        let cost = self.balance.price(event, self.adjacency).map_err(|error| error.to_string())?;
-        self.prices.insert(text.to_owned(), cost.clone());
+        let certificate = entry.certificate.as_deref().map(|text| read::<JobCertificate>(text, "certificate"));
+        let certificate = certificate.transpose()?;
+        if let Some(stated) = &certificate {
+            stated.verify(event, self.adjacency).map_err(|error| error.to_string())?;
+        }
+        let cost = JobCost::from_row(event, count, self.adjacency, self.balance.grid(), certificate.as_ref());
+        let cost = cost.map_err(|error| error.to_string())?;
+        self.prices.insert(key, cost.clone());
         Ok(cost)
     }
 
@@ -243,13 +254,13 @@ impl ReplayedAccount {
         };
         if *event == Event::NonPrivate {
             self.in_the_clear += 1;
-            part.committed += u64::from(part.per_release.is_none());
+            part.committed += u64::from(part.cost.is_none());
             return Ok(());
         }
-        let Some(cost) = part.per_release.clone().filter(|_| part.event == entry.event) else {
+        let Some(cost) = part.cost.clone().filter(|_| part.event == entry.event) else {
             return Err("it commits another release than was reserved".to_owned());
         };
-        let mut reservation = Reservation::from_parts(ReservationId(0), cost, part.releases, part.committed, false)
+        let mut reservation = Reservation::from_job(ReservationId(0), cost, part.releases, part.committed, false)
             .map_err(|error| error.to_string())?;
         self.balance.commit(&mut reservation).map_err(|error| error.to_string())?;
         part.committed += 1;
@@ -260,10 +271,10 @@ impl ReplayedAccount {
         let Some(part) = self.parts.get_mut(&(entry.job, entry.dataset)).filter(|part| !part.settled) else {
             return Err("nothing is left to settle".to_owned());
         };
-        let open = match part.per_release.clone() {
+        let open = match part.cost.clone() {
             None => part.releases.saturating_sub(part.committed),
             Some(cost) => {
-                let reservation = Reservation::from_parts(ReservationId(0), cost, part.releases, part.committed, false);
+                let reservation = Reservation::from_job(ReservationId(0), cost, part.releases, part.committed, false);
                 let mut reservation = reservation.map_err(|error| error.to_string())?;
                 self.balance.settle(&mut reservation).map_err(|error| error.to_string())?
             }
@@ -305,7 +316,7 @@ impl ReplayedAccount {
         if self.broken {
             return Ok(());
         }
-        if part.per_release.is_some() && part.per_release != claim.per_release {
+        if part.cost.is_some() && part.cost.as_ref().map(JobCost::cost) != claim.cost.as_ref().map(JobCost::cost) {
             return Err("a release of it is not priced as its event costs".to_owned());
         }
         let sums = |part: &ReplayedPart| (part.event.clone(), part.releases, part.committed, part.settled);

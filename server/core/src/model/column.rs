@@ -57,6 +57,7 @@ enum_columns![
     undertone_api::dataset::DatasetContent,
     undertone_api::dataset::Visibility,
     undertone_api::job::DatasetUse,
+    undertone_api::job::DepartureOrigin,
     undertone_api::job::JobState,
     undertone_api::job::audit::AuditVerdict,
     undertone_api::job::Holder,

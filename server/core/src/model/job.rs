@@ -61,6 +61,14 @@ impl Model {
     pub fn manifest(&self) -> Result<Manifest, Error> {
         parse_json("reading the column job.manifest", &self.manifest)
     }
+
+    /// Returns whether `digest` names its manifest, or the proposal from which that was settled.
+    ///
+    /// # Errors
+    /// When the column holds another text.
+    pub fn is_named_by(&self, digest: &str) -> Result<bool, Error> {
+        Ok(digest == self.digest || digest == self.manifest()?.approved_digest(&self.digest))
+    }
 }
 
 impl From<&Model> for JobSummary {

@@ -3,6 +3,7 @@
 use sea_orm::entity::prelude::*;
 use undertone_api::budget::{EntryKind, LedgerEntry};
 use undertone_privacy::Event;
+use undertone_privacy::ledger::JobCertificate;
 
 use crate::error::Error;
 use crate::model::column::{parse_json, parse_word};
@@ -31,6 +32,9 @@ pub struct Model {
     pub previous: String,
     pub hash: String,
     pub at: TimeDateTimeWithTimeZone,
+    /// The [`JobCertificate`] of a reservation on an account with the Gaussian filter: a text under the hash of the row.
+    #[sea_orm(column_type = "Text")]
+    pub certificate: Option<String>,
 }
 
 impl Model {
@@ -49,6 +53,15 @@ impl Model {
     pub fn event(&self) -> Result<Event, Error> {
         parse_json("reading the column ledger_entry.event", &self.event)
     }
+
+    /// Returns the certificate of a reservation, if it has one.
+    ///
+    /// # Errors
+    /// When the column holds another text.
+    pub fn certificate(&self) -> Result<Option<JobCertificate>, Error> {
+        let parse = |text: &String| parse_json("reading the column ledger_entry.certificate", text);
+        self.certificate.as_ref().map(parse).transpose()
+    }
 }
 
 impl TryFrom<Model> for LedgerEntry {
@@ -57,6 +70,7 @@ impl TryFrom<Model> for LedgerEntry {
     fn try_from(row: Model) -> Result<Self, Error> {
         let kind = row.kind()?;
         let event = row.event()?;
+        let certificate = row.certificate()?;
         let round = row.series.zip(row.round).map(|(series, round)| format!("{series}/{round}"));
         Ok(Self {
             sequence: row.sequence as u64,
@@ -66,6 +80,7 @@ impl TryFrom<Model> for LedgerEntry {
             round,
             event,
             count: row.count as u64,
+            certificate,
             receipt: row.receipt,
             hash: row.hash,
             at: row.at,

@@ -68,13 +68,16 @@ pub enum PartState {
     Failed,
     /// The worker or the organization was retired after a lease. Its releases may still have to be counted.
     Withdrawn,
+    /// The party left after a lease. Its worker still has to account for its releases; then the part is `Failed`.
+    Leaving,
 }
 
 impl PartState {
     /// The states of a part that its worker may still run.
     pub const OPEN: [Self; 2] = [Self::Waiting, Self::Running];
-    /// The states of a part that contributes nothing more: the worker gave up, or was retired, or its organization was.
-    pub const OUT: [Self; 2] = [Self::Failed, Self::Withdrawn];
+    /// The states of a part that contributes nothing more: the worker gave up, it or its organization was retired, or
+    /// the party left.
+    pub const OUT: [Self; 3] = [Self::Failed, Self::Withdrawn, Self::Leaving];
 
     /// Returns whether it contributes nothing more.
     pub fn is_out(self) -> bool {

@@ -4,6 +4,7 @@
 use sea_orm::entity::prelude::*;
 use undertone_privacy::Event;
 use undertone_privacy::curve::Curve;
+use undertone_privacy::ledger::JobCost;
 
 use crate::error::Error;
 use crate::model::column::parse_json;
@@ -20,7 +21,8 @@ pub struct Model {
     /// The event, a text that each row of the ledger repeats to the byte.
     #[sea_orm(column_type = "Text")]
     pub event: String,
-    /// The [`Curve`] of a release, which an export reports when it cannot be read.
+    /// The [`Curve`] of a release, or of the job on an account with the Gaussian filter. An export reports when it cannot be
+    /// read.
     #[sea_orm(column_type = "Text")]
     pub per_release: String,
     pub in_the_clear: bool,
@@ -40,7 +42,16 @@ impl Model {
         parse_json("reading the column reservation.event", &self.event)
     }
 
-    /// Returns the cost of a release.
+    /// Returns the cost of the job: this server reserves each job on an account with the Gaussian filter as a whole.
+    ///
+    /// # Errors
+    /// When the column holds another text.
+    pub fn cost(&self) -> Result<JobCost, Error> {
+        let cost = self.per_release()?;
+        Ok(if cost.mu_squared().is_some() { JobCost::Whole(cost) } else { JobCost::PerRelease(cost) })
+    }
+
+    /// Returns the cost of a release, or of the job on an account with the Gaussian filter.
     ///
     /// # Errors
     /// When the column holds another text.

@@ -1,12 +1,16 @@
 //! The rows of a job and of its participants.
 
+use std::collections::HashMap;
+
 use sea_orm::{ColumnTrait as _, ConnectionTrait, EntityTrait as _, QueryFilter as _, QueryOrder as _};
 use undertone_api::id::{ConsortiumId, JobId};
+use undertone_api::job::Departure;
+use uuid::Uuid;
 
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::model::{job, participant};
+use crate::model::{departure, job, participant};
 
 /// Returns the job's row.
 ///
@@ -37,4 +41,13 @@ pub async fn load_participants(connection: &impl ConnectionTrait, id: JobId) -> 
         .order_by_asc(participant::Column::Position)
         .all(connection)
         .await?)
+}
+
+/// Returns the departures from a job, by dataset.
+///
+/// # Errors
+/// When the database fails, or a stored value cannot be read.
+pub async fn load_departures(connection: &impl ConnectionTrait, id: JobId) -> Result<HashMap<Uuid, Departure>, Error> {
+    let rows = departure::Entity::find().filter(departure::Column::JobId.eq(id.0)).all(connection).await?;
+    Ok(rows.into_iter().map(|row| (row.dataset_id, row.into())).collect())
 }

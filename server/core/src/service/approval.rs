@@ -17,7 +17,7 @@ mod total;
 use sea_orm::{ActiveModelTrait as _, EntityTrait as _, IntoActiveModel as _};
 use serde_json::json;
 use undertone_api::id::{DatasetId, JobId, OrganizationId, WorkerId};
-use undertone_api::job::{Job, JobState, JobStep, RefuseRequest};
+use undertone_api::job::{Job, JobState, JobStep, PartyTerms, RefuseRequest};
 use undertone_api::problem::{Code, Violation};
 use undertone_api::signed::{self, Consent, Signed, SignedApproval, SiteDecision};
 use uuid::Uuid;
@@ -34,9 +34,10 @@ use crate::rule::job::{load_job, load_readable_job};
 use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
 use crate::service::job::state;
 use crate::service::react;
+use crate::service::terms;
 use crate::view::job as view;
 
-pub use crate::view::approval::review::{review, site_approvals};
+pub use crate::view::approval::review::{review, review_terms, site_approvals};
 pub use crate::view::approval::waiting::{WaitingApproval, waiting};
 pub use limit::{limit_set, limit_withdraw, limits, limits_version};
 pub use revocation::{refuse_outdated, revoke_answers};
@@ -68,8 +69,43 @@ pub async fn approve_signed(
     manifest: Option<&str>,
     signature: Option<&SignedApproval>,
 ) -> Result<Job, Error> {
+    approve_with_terms(ctx, actor, job, dataset, manifest, signature, None).await
+}
+
+/// Approves as [`approve_signed`], with an answer to the terms that the proposal leaves to the dataset's owner; without
+/// one each term keeps the proposal's value. Where the dataset's site verifies signatures, the signed answer counts.
+///
+/// # Errors
+/// As [`approve_signed`]; `validation_failed` with every term outside its range, `wrong_state` when another answer of the
+/// dataset is in force, `bad_signature` when `terms` differ from the signed ones.
+pub async fn approve_with_terms(
+    ctx: &Ctx,
+    actor: &Actor,
+    job: JobId,
+    dataset: DatasetId,
+    manifest: Option<&str>,
+    signature: Option<&SignedApproval>,
+    terms: Option<&PartyTerms>,
+) -> Result<Job, Error> {
     signature.map(consent::check_size).transpose()?;
-    answer(ctx, actor, job, dataset, None, manifest, signature).await
+    let answer = StewardAnswer::Approve { manifest, signature, terms };
+    self::answer(ctx, actor, job, dataset, answer).await
+}
+
+/// A steward's answer to a proposed job.
+#[derive(Debug, Clone, Copy)]
+enum StewardAnswer<'a> {
+    /// It may run on the dataset, with these terms.
+    Approve {
+        /// The digest of the manifest that the steward read.
+        manifest: Option<&'a str>,
+        /// The steward's signature.
+        signature: Option<&'a SignedApproval>,
+        /// The answer to the open terms.
+        terms: Option<&'a PartyTerms>,
+    },
+    /// It may not run, for this reason.
+    Refuse(&'a str),
 }
 
 /// Refuses a job for one dataset, as a steward of the dataset's owner. The whole job is then refused.
@@ -88,7 +124,7 @@ pub async fn refuse(
         let violation = Violation::new("reason", "give a reason of 1 to 1,000 characters: the proposer reads it");
         return Err(Error::validation(vec![violation]));
     }
-    answer(ctx, actor, job, dataset, Some(reason), None, None).await
+    answer(ctx, actor, job, dataset, StewardAnswer::Refuse(reason)).await
 }
 
 async fn answer(
@@ -96,11 +132,13 @@ async fn answer(
     actor: &Actor,
     job: JobId,
     dataset: DatasetId,
-    refusal: Option<&str>,
-    manifest: Option<&str>,
-    signature: Option<&SignedApproval>,
+    answer: StewardAnswer<'_>,
 ) -> Result<Job, Error> {
     load_readable_job(ctx, actor, job).await?;
+    let (refusal, manifest, signature, terms) = match answer {
+        StewardAnswer::Approve { manifest, signature, terms } => (None, manifest, signature, terms),
+        StewardAnswer::Refuse(reason) => (Some(reason), None, None, None),
+    };
     let part = part(ctx.db.read(), job, dataset).await?;
     policy::check(actor, Operation::DecideJob, Place::Organization(OrganizationId(part.organization_id)))?;
     let row = ctx
@@ -119,15 +157,17 @@ async fn answer(
                 return Err(Error::problem(Code::PreconditionFailed, detail));
             }
             let steward_approved = refusal.is_none();
-            let consent = if steward_approved {
+            let by = actor.member.name.as_str();
+            let (part, consent) = if steward_approved {
                 let site = consent::load_rule(tx, part.dataset_id).await?;
-                let consent = consent::steward_consent(site.as_ref(), signature, &row.digest, job, dataset)?;
-                Some(JsonColumn::new(consent)?)
+                let (consent, signed) = consent::steward_consent(site.as_ref(), signature, &row.digest, job, dataset)?;
+                let terms = consent::agreed_terms(signed.as_ref(), terms)?;
+                let part = terms::accept_answer(ctx, tx, &row, part, &terms, by).await?;
+                (part, Some(JsonColumn::new(consent)?))
             } else {
-                None
+                (part, None)
             };
             log(ctx, tx, &row, &part, actor.into(), refusal).await?;
-            let by = actor.member.name.as_str();
             record(ctx, tx, &part, DecisionSource::Steward, by, refusal, signature.map(DecisionEvidence::Steward))
                 .await?;
             let part = participant::Model { steward_approved, consent, ..part };
@@ -156,7 +196,7 @@ pub async fn decide(ctx: &Ctx, worker: WorkerId, signed: &Signed) -> Result<(), 
             if part.worker_id != worker.0 {
                 return Err(Error::not_found("job"));
             }
-            if decision.manifest != row.digest {
+            if !row.is_named_by(&decision.manifest)? {
                 return Err(bad("the decision answers another manifest".to_owned()));
             }
             // An approval may become a refusal, but not the reverse: a refused job is over.
@@ -165,7 +205,13 @@ pub async fn decide(ctx: &Ctx, worker: WorkerId, signed: &Signed) -> Result<(), 
             if is_recorded || part.approval == ApprovalState::NotNeeded {
                 return Ok(decision.job);
             }
-            let refusal = (!decision.approve).then_some(decision.reason.as_str());
+            let mut refusal = (!decision.approve).then_some(decision.reason.as_str());
+            let mut part = part;
+            if decision.approve && row.state == JobState::Proposed {
+                part = terms::accept_answer(ctx, tx, &row, part, &decision.terms, SITE_POLICY).await?;
+            } else if decision.approve && !terms::agrees_with(&row, decision.dataset, &decision.terms)? {
+                refusal = Some("the site answered with other terms than the final manifest has");
+            }
             log(ctx, tx, &row, &part, AuditAuthor::Worker(worker), refusal).await?;
             record(ctx, tx, &part, DecisionSource::Site, SITE_POLICY, refusal, Some(DecisionEvidence::Site(signed)))
                 .await?;
@@ -203,7 +249,7 @@ async fn apply(
     }
     part.into_active_model().reset_all().update(tx).await?;
     match (refusal, now) {
-        (None, JobState::Proposed) => state::admit(ctx, tx, hand, row).await,
+        (None, JobState::Proposed) => Box::pin(state::admit(ctx, tx, hand, row)).await,
         (Some(reason), JobState::Proposed) => {
             state::step(ctx, tx, hand, row, JobStep::Refuse, Some(format!("{owner}, {by}: {reason}"))).await
         }

@@ -10,7 +10,7 @@ use undertone_api::id::{ConsortiumId, DatasetId};
 use undertone_api::problem::{Code, Problem, Violation};
 use undertone_privacy::Adjacency;
 use undertone_privacy::curve::Curve;
-use undertone_privacy::ledger::{Balance, Budget, GridKind, LedgerError};
+use undertone_privacy::ledger::{Balance, Budget, FilterKind, LedgerError};
 use uuid::Uuid;
 
 use crate::auth::{Actor, Operation, Place, policy};
@@ -21,7 +21,7 @@ use crate::model::{account, budget, dataset as dataset_row};
 use crate::service::approval;
 use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
 use crate::service::dataset;
-use crate::service::ledger::account::{self as accounts, LedgerAccountKey};
+use crate::service::ledger::account::{self as accounts, LedgerAccountKey, OpenAccount};
 use crate::service::log;
 use crate::service::version::ExpectedVersion;
 
@@ -33,8 +33,8 @@ const MOST_DELTA: f64 = 0.01;
 /// Sets or changes a dataset's lifetime limit for one unit. The limit cannot be lower than the spent and reserved sum.
 ///
 /// # Errors
-/// `validation_failed` when a number is out of range or could never admit a release, `budget_exceeded` when more is
-/// spent and reserved than the new limit permits.
+/// `validation_failed` when a number is out of range or could never admit a release, or the filter would change after a
+/// reservation; `budget_exceeded` when more is spent and reserved than the new limit permits.
 pub async fn set(ctx: &Ctx, actor: &Actor, id: DatasetId, new: NewBudget) -> Result<Account, Error> {
     set_if(ctx, actor, id, new, &ExpectedVersion::Anything).await
 }
@@ -63,7 +63,7 @@ pub async fn set_if(
             let mut now = usage::load_accounts(tx, vec![dataset.lineage]).await?;
             expected.check(&now.remove(&(dataset.organization, dataset.lineage)).unwrap_or_default())?;
             let mut account = accounts::open(ctx, tx, key).await?;
-            let limits = limits(&account.balance, &new)?;
+            let limits = limits(&account, &new)?;
             let mut after = account.balance.clone();
             after.set_budget(limits).map_err(|error| Error::internal("setting a budget", error))?;
             if !holds(&after) {
@@ -93,6 +93,7 @@ pub async fn set_if(
                     "unit": new.unit,
                     "epsilon": new.epsilon.get(),
                     "delta": new.delta.get(),
+                    "filter": limits.grid().filter(),
                 }),
             };
             audit_log::record(ctx, tx, act).await?;
@@ -159,16 +160,31 @@ fn violations(new: &NewBudget) -> Vec<Violation> {
     violations
 }
 
-/// Returns the limits in the ledger's type. The grid of orders is chosen for the first limit, and again only while
-/// nothing is charged; later it is permanent.
-fn limits(balance: &Balance, new: &NewBudget) -> Result<Budget, Error> {
+/// Returns the limits in the ledger's type. The filter is chosen with the first limit, and is permanent once a job was
+/// reserved. The grid of orders is chosen again while nothing is charged.
+fn limits(account: &OpenAccount, new: &NewBudget) -> Result<Budget, Error> {
+    let balance = &account.balance;
+    let present = balance.budget().map(|budget| budget.grid().filter());
+    let filter = new.filter.or(present).unwrap_or_default();
+    if let Some(present) = present.filter(|present| account.has_entries() && *present != filter) {
+        return Err(Error::validation(vec![Violation::new("filter", filter_is_fixed(present, filter))]));
+    }
     let untouched = balance.spent().is_zero() && balance.reserved().is_zero();
     let grid = match balance.budget() {
         Some(budget) if !untouched => budget.grid(),
-        _ => GridKind::for_epsilon(new.epsilon),
+        _ => filter.grid(new.epsilon),
     };
     Budget::new(new.epsilon, new.delta, grid)
         .map_err(|error| Error::validation(vec![Violation::new("epsilon", error.to_string())]))
+}
+
+/// Explains why an account keeps its filter, and the remedy.
+fn filter_is_fixed(present: FilterKind, requested: FilterKind) -> String {
+    let (present, requested) = (present.word(), requested.word());
+    format!(
+        "the account has admitted jobs by the filter `{present}` and keeps it for life: leave the field out or set `{present}`; \
+         for `{requested}`, register the next dataset as a new lineage and choose it with the first limit"
+    )
 }
 
 /// Returns whether the spent and reserved sum lies within the budget.

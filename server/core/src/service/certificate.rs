@@ -14,8 +14,9 @@ pub mod verify;
 
 use sea_orm::{ActiveModelTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _};
 use undertone_api::id::JobId;
+use undertone_api::model::ModelSource;
 use undertone_api::problem::Code;
-use undertone_api::signed::certificate::CertificateParty;
+use undertone_api::signed::certificate::{CertificateParty, LineageSum};
 use undertone_api::signed::{Certificate, CertificateFile, Manifest};
 
 use crate::auth::Actor;
@@ -109,6 +110,24 @@ pub(crate) async fn issue(ctx: &Ctx, id: JobId) -> Result<Option<certificate::Mo
         .await?;
     tracing::info!(job.id = %id, certificate.digest = model.digest, "a certificate was issued");
     Ok(Some(model))
+}
+
+/// Returns the cost to each account of all jobs from which a file of a certificate's job follows.
+///
+/// # Errors
+/// When an event of the certificate has no price.
+pub(crate) async fn sum_lineage(
+    ctx: &Ctx,
+    mut certificate: Certificate,
+    source: ModelSource,
+) -> Result<Vec<LineageSum>, Error> {
+    if source == ModelSource::Public {
+        certificate.parties.iter_mut().for_each(|party| party.charged = None);
+    }
+    ctx.compute()
+        .run(WorkOwner::current(), "pricing a lineage", move || price::lineage_sums(&certificate))
+        .await?
+        .map_err(|error| Error::internal("pricing a lineage", error))
 }
 
 /// Makes the certificate as [`issue`] does, after the end of a job. A failure is logged and does not undo the end; the

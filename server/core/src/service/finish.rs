@@ -75,6 +75,12 @@ pub async fn finish_audited(
                 return Ok((lease.job, countersigned));
             }
             let row = load_job(tx, lease.job).await?;
+            if part.state == PartState::Leaving {
+                // The job continued or failed when the party left; only its releases had to be counted.
+                set_state(tx, part, PartState::Failed).await?;
+                ledger::settle(ctx, tx, lease.job.0, lease.dataset.0).await?;
+                return Ok((lease.job, countersigned));
+            }
             let disproved = match &judgement {
                 Some(judgement) => audit::accept(ctx, tx, &row, &part, judgement).await?,
                 None => None,
@@ -176,13 +182,46 @@ pub async fn withdraw(
     part: participant::Model,
     reason: &str,
 ) -> Result<(), Error> {
+    let had_lease = lease::end(ctx, tx, row.id, part.dataset_id).await?;
+    let state = if had_lease { PartState::Withdrawn } else { PartState::Failed };
+    Box::pin(drop_part(ctx, tx, by, row, part, state, reason)).await
+}
+
+/// Ends the part of a party that leaves a job, which continues or fails. Its lease stays: with it the worker accounts
+/// for its releases, and only then the rest of its reservation is returned. A part without any lease returns it at
+/// once.
+///
+/// # Errors
+/// When the database fails, or the job's state has no such step.
+pub(super) async fn leave(
+    ctx: &Ctx,
+    tx: &Tx,
+    by: AuditAuthor,
+    row: job::Model,
+    part: participant::Model,
+    reason: &str,
+) -> Result<(), Error> {
+    let had_lease = lease::exists(tx, row.id, part.dataset_id).await?;
+    let state = if had_lease { PartState::Leaving } else { PartState::Failed };
+    Box::pin(drop_part(ctx, tx, by, row, part, state, reason)).await
+}
+
+/// Sets a part's last state, `Failed` for a part that never had a lease, and lets the job continue or fail without it.
+async fn drop_part(
+    ctx: &Ctx,
+    tx: &Tx,
+    by: AuditAuthor,
+    row: job::Model,
+    part: participant::Model,
+    state: PartState,
+    reason: &str,
+) -> Result<(), Error> {
     let reason = format!("{}: {reason}", part.organization_name);
     let leads = part.position == 0;
     let owes_audit = audit::is_missing(tx, &row, &part).await?;
     let dataset = part.dataset_id;
-    let had_lease = lease::end(ctx, tx, row.id, dataset).await?;
-    set_state(tx, part, if had_lease { PartState::Withdrawn } else { PartState::Failed }).await?;
-    if !had_lease {
+    set_state(tx, part, state).await?;
+    if state == PartState::Failed {
         ledger::settle(ctx, tx, row.id, dataset).await?;
     }
     if leads || owes_audit || !can_go_on(tx, &row).await? {
@@ -204,7 +243,9 @@ async fn can_go_on(tx: &Tx, row: &job::Model) -> Result<bool, Error> {
         && planned.iter().all(|planned| {
             let remaining = participants
                 .iter()
-                .filter(|part| !part.state.is_out() && planned.weight_of(part.dataset_id.into()).is_some())
+                // The last round has the fewest contributors.
+                .filter(|part| !part.state.is_out())
+                .filter(|part| planned.series.last_round(part.dataset_id.into()) == planned.series.rounds)
                 .count();
             remaining >= planned.series.quorum as usize
         }))

@@ -4,6 +4,7 @@ mod cancel;
 mod draft;
 pub mod hold;
 mod lapse;
+pub mod leave;
 mod propose;
 pub mod refused;
 mod repeat;
@@ -25,6 +26,7 @@ pub use cancel::cancel;
 pub use draft::{MOST_DRAFTS, draft_create, draft_delete, draft_get, draft_list, draft_propose, draft_update};
 pub use hold::{hold_dataset, pause, release_dataset, resume};
 pub use lapse::lapse;
+pub use leave::leave;
 pub use propose::{propose, violations};
 pub use repeat::{clone_spec, retry};
 

@@ -19,7 +19,8 @@ use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
 use crate::model::column::ColumnEnum;
-use crate::model::{job, lease};
+use crate::model::participant::PartState;
+use crate::model::{departure, job, lease, participant};
 use crate::rule::hold::describe_pause;
 use crate::rule::job::load_job;
 
@@ -76,11 +77,29 @@ pub async fn at_work(
 ) -> Result<(ActiveLease, job::Model), Error> {
     let lease = find_lease(connection, worker, token).await?;
     let row = load_job(connection, lease.job).await?;
+    if let Some(reason) = departure_reason(connection, &lease).await? {
+        return Err(Error::problem(Code::LeaseLost, reason));
+    }
     match *row.state {
         JobState::Queued | JobState::Running => Ok((lease, row)),
         JobState::Paused => Err(paused(connection, &row).await?),
         over => Err(Error::problem(Code::LeaseLost, format!("the job is {}", over.label()))),
     }
+}
+
+/// Returns whether a participant ever had a lease.
+///
+/// # Errors
+/// When the database fails.
+pub(crate) async fn exists(connection: &impl ConnectionTrait, job: Uuid, dataset: Uuid) -> Result<bool, Error> {
+    Ok(lease::Entity::find_by_id((job, dataset)).one(connection).await?.is_some())
+}
+
+/// Returns the reason for which a party has left the job of a lease; `None` if it has not.
+async fn departure_reason(connection: &impl ConnectionTrait, held: &ActiveLease) -> Result<Option<String>, Error> {
+    let key = (held.job.0, held.dataset.0);
+    let row = departure::Entity::find_by_id(key).one(connection).await?;
+    Ok(row.map(|row| format!("the dataset has left the job, by {}: {}", row.by, row.reason)))
 }
 
 /// Ends the lease of a participant: its token becomes invalid. Returns whether there was one.
@@ -108,11 +127,15 @@ pub async fn renew(ctx: &Ctx, worker: WorkerId, token: &str) -> Result<LeaseRene
     let lease = find_lease(ctx.db.read(), worker, token).await?;
     let row = load_job(ctx.db.read(), lease.job).await?;
     let now = *row.state;
-    if now == JobState::Paused {
+    // A party that has left accounts for its releases, also while others hold the job.
+    if now == JobState::Paused && departure_reason(ctx.db.read(), &lease).await?.is_none() {
         return Err(paused(ctx.db.read(), &row).await?);
     }
     if now.is_over() {
         let reason = row.reason.unwrap_or_else(|| format!("the job is {}", now.label()));
+        return Ok(LeaseRenewal { go_on: false, reason });
+    }
+    if let Some(reason) = departure_reason(ctx.db.read(), &lease).await? {
         return Ok(LeaseRenewal { go_on: false, reason });
     }
     extend(ctx, &lease, token).await?;
@@ -135,10 +158,17 @@ pub(crate) async fn still_at_work(
         .and_where(job::Column::Id.eq(held.job.0))
         .and_where(job::Column::State.is_in(states))
         .take();
+    let is_open = Query::select()
+        .column(participant::Column::DatasetId)
+        .from(participant::Entity)
+        .and_where(participant::Column::JobId.eq(held.job.0))
+        .and_where(participant::Column::State.ne(PartState::Leaving.to_text()))
+        .take();
     let row = lease::Entity::find_by_id((held.job.0, held.dataset.0))
         .filter(lease::Column::Token.eq(token))
         .filter(lease::Column::WorkerId.eq(held.worker.0))
         .filter(lease::Column::JobId.in_subquery(under_way))
+        .filter(lease::Column::DatasetId.in_subquery(is_open))
         .one(connection)
         .await?;
     if row.is_none() {

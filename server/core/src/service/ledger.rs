@@ -46,7 +46,7 @@ use crate::model::{self as entity, reservation};
 use crate::service::log;
 
 pub use explain::explain;
-pub use figures::{epsilon_alone, epsilon_together};
+pub use figures::{MOST_QUESTIONS, epsilon_alone, epsilon_together};
 pub use histories::histories;
 pub use history::history;
 pub use newest::{NewestEntries, newest};
@@ -85,10 +85,18 @@ pub async fn check(connection: &impl ConnectionTrait, asks: &[ChargeRequest]) ->
     let mut balances = account::balances(connection, &asks().map(ChargeRequest::key).collect()).await?;
     for ask in asks() {
         let balance = balances.entry(ask.key()).or_insert_with(|| Balance::new(None));
-        let cost = figures::price(balance, &ask.charge)?;
-        match balance.reserve(ReservationId(0), &cost, ask.charge.releases) {
+        let cost = match figures::price_question(balance, &ask.charge).await? {
+            Ok(cost) => cost,
+            Err(reason) => {
+                refusals.push(figures::unpriced(balance, ask, ask.charge.unit, reason));
+                continue;
+            }
+        };
+        match balance.reserve_job(ReservationId(0), &cost, ask.charge.releases) {
             Ok(_) => {}
-            Err(LedgerError::Refused(refused)) => refusals.push(figures::refusal(balance, &refused, ask)),
+            Err(LedgerError::Refused(refused)) => {
+                refusals.push(figures::whole_refusal(balance, &refused, ask).await?);
+            }
             Err(error) => return Err(Error::internal("keeping an account", error)),
         }
     }
@@ -109,27 +117,36 @@ pub async fn reserve(ctx: &Ctx, tx: &Tx, job: Uuid, asks: &[ChargeRequest]) -> R
     let mut reserved = Vec::new();
     for AccountCharge { ask, own } in &charged {
         let Some(account) = accounts.get_mut(&ask.key()) else { continue };
-        let (id, cost) = (ctx.id::<Uuid>(), figures::price(&account.balance, &ask.charge)?);
+        let id = ctx.id::<Uuid>();
         let in_the_clear = ask.charge.is_in_the_clear();
+        let cost = match figures::price(&account.balance, &ask.charge).await? {
+            Ok(cost) => cost,
+            Err(reason) => {
+                refusals.push(figures::unpriced(&account.balance, ask, ask.charge.unit, reason));
+                continue;
+            }
+        };
         if !in_the_clear {
-            match account.balance.reserve(ReservationId(id.as_u128()), &cost, ask.charge.releases) {
+            match account.balance.reserve_job(ReservationId(id.as_u128()), &cost, ask.charge.releases) {
                 Ok(_) => {}
                 Err(LedgerError::Refused(refused)) => {
-                    refusals.push(figures::refusal(&account.balance, &refused, ask));
+                    refusals.push(figures::whole_refusal(&account.balance, &refused, ask).await?);
                     continue;
                 }
                 Err(error) => return Err(Error::internal("keeping an account", error)),
             }
         }
+        let certificate = if in_the_clear { None } else { cost.certificate(ask.charge.releases) };
         reserved.push((
             ask.key(),
+            certificate.as_ref().map(to_json).transpose()?,
             reservation::Model {
                 id,
                 account_id: account.id(),
                 job_id: job,
                 dataset_id: ask.dataset.0,
                 event: to_json(&ask.charge.event)?,
-                per_release: to_json(&cost)?,
+                per_release: to_json(cost.cost())?,
                 in_the_clear,
                 releases: i64::try_from(ask.charge.releases)
                     .map_err(|error| Error::internal("storing a count", error))?,
@@ -146,7 +163,7 @@ pub async fn reserve(ctx: &Ctx, tx: &Tx, job: Uuid, asks: &[ChargeRequest]) -> R
     for account in accounts.values_mut() {
         leaves.extend(account.begin(tx).await?);
     }
-    for (key, row) in reserved {
+    for (key, certificate, row) in reserved {
         let Some(account) = accounts.get_mut(&key) else { continue };
         let line = NewEntry {
             kind: EntryKind::Reserve,
@@ -156,6 +173,7 @@ pub async fn reserve(ctx: &Ctx, tx: &Tx, job: Uuid, asks: &[ChargeRequest]) -> R
             event: &row.event.clone(),
             count: row.releases as u64,
             receipt: None,
+            certificate,
         };
         row.into_active_model().insert(tx).await?;
         leaves.push(account.append(tx, ctx.now(), line).await?);
@@ -200,6 +218,7 @@ pub async fn commit(ctx: &Ctx, tx: &Tx, release: &ProvenRelease<'_>) -> Result<u
                 event: &event,
                 count: 1,
                 receipt: Some(release.receipt),
+                certificate: None,
             },
         )
         .await?;
@@ -233,6 +252,7 @@ async fn commit_beside(
         event: &row.event.clone(),
         count: 1,
         receipt: None,
+        certificate: None,
     };
     let leaf = account.append(tx, ctx.now(), line).await?;
     account.save(tx).await?;
@@ -288,6 +308,7 @@ async fn settle_one(ctx: &Ctx, tx: &Tx, row: reservation::Model, mut account: Op
         event: &row.event.clone(),
         count: open,
         receipt: None,
+        certificate: None,
     };
     let leaf = account.append(tx, ctx.now(), line).await?;
     account.save(tx).await?;
@@ -328,9 +349,9 @@ pub async fn find_other_reservations(
 
 /// Converts a row into the type of the privacy rules.
 fn part(row: &reservation::Model) -> Result<Reservation, Error> {
-    Reservation::from_parts(
+    Reservation::from_job(
         ReservationId(row.id.as_u128()),
-        row.per_release()?,
+        row.cost()?,
         row.releases as u64,
         row.committed as u64,
         row.settled,

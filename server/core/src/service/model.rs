@@ -1,7 +1,12 @@
 //! Files of jobs: stored by the lead, fetched by the other participants, and downloaded by members as the model.
 
+pub mod archive;
+pub mod card;
+pub mod compare;
+pub mod deletion;
 pub mod initial;
 mod list;
+mod record;
 pub(crate) mod storage;
 #[cfg(test)]
 mod tests;
@@ -33,7 +38,12 @@ use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
 use crate::service::round::object_error;
 use crate::service::{audit, lease};
 
+pub use archive::archive;
+pub use card::card;
+pub use compare::compare;
+pub use deletion::delete;
 pub use list::in_consortium;
+pub use record::get;
 use storage::StorageHold;
 
 /// The longest wait that a worker may request, seconds.
@@ -149,6 +159,7 @@ async fn name_file(
             if lead(tx, worker, &header.lease).await?.0 != job {
                 return Err(Error::problem(Code::LeaseLost, "the lease is of another job now: ask for work again"));
             }
+            deletion::check_upload(tx, job, &header.digest).await?;
             let before = find(tx, job, &header.name).await?;
             let count = artifact::Entity::find().filter(artifact::Column::JobId.eq(job.0)).count(tx).await?;
             if before.is_none() && count >= MAX_FILES {
@@ -162,6 +173,9 @@ async fn name_file(
                 size: header.size as i64,
                 digest: header.digest.clone(),
                 created_at: ctx.now(),
+                deleted_at: None,
+                deleted_by: None,
+                deletion_reason: None,
             };
             let row = row.into_active_model().reset_all();
             let row = if before.is_some() { row.update(tx).await? } else { row.insert(tx).await? };
@@ -237,10 +251,13 @@ async fn of_jobs(
         .await?
         .into_iter()
         .collect();
+    let mut deletions = deletion::load_deletions(connection, &rows).await?;
     let mut all: HashMap<Uuid, Vec<Artifact>> = HashMap::new();
     for row in rows {
         let source = specs.get(&row.job_id).and_then(|spec| spec.model_source(&row.name));
-        all.entry(row.job_id).or_default().push(stored(row, source).artifact);
+        let deletion = deletions.remove(&row.id);
+        let file = Artifact { deletion, ..stored(row, source).artifact };
+        all.entry(file.job.0).or_default().push(file);
     }
     Ok(all)
 }
@@ -248,15 +265,11 @@ async fn of_jobs(
 /// Returns a file for download.
 ///
 /// # Errors
-/// 404 when there is none that the caller may know, 403 when they may not download it, `withheld` while the job has not
-/// passed a promised audit.
+/// 404 when there is none that the caller may know, or with the reason when its bytes were deleted, 403 when they may not
+/// download it, `withheld` while the job has not passed a promised audit.
 pub async fn take(ctx: &Ctx, actor: &Actor, id: ArtifactId) -> Result<StoredArtifact, Error> {
-    let row = artifact::Entity::find_by_id(id.0).one(ctx.db.read()).await?;
-    let row = row.ok_or_else(|| Error::not_found("file"))?;
-    let job = load_job(ctx.db.read(), row.job_id.into()).await?;
+    let (row, job) = find_file_to_take(ctx, actor, id).await?;
     let place = Place::Consortium(ConsortiumId(job.consortium_id));
-    policy::check(actor, Operation::TakeModel, place)?;
-    audit::releasable(&job)?;
     let act = NewAuditEntry {
         by: AuditAuthor::from(actor),
         what: AuditAction::ModelTaken,
@@ -267,6 +280,17 @@ pub async fn take(ctx: &Ctx, actor: &Actor, id: ArtifactId) -> Result<StoredArti
     audit_log::note(ctx, act).await?;
     let source = job.spec.model_source(&row.name);
     Ok(stored(row, source))
+}
+
+/// Returns a file that the caller may download, and its job.
+async fn find_file_to_take(ctx: &Ctx, actor: &Actor, id: ArtifactId) -> Result<(artifact::Model, job::Model), Error> {
+    let row = artifact::Entity::find_by_id(id.0).one(ctx.db.read()).await?;
+    let row = row.ok_or_else(|| Error::not_found("file"))?;
+    let job = load_job(ctx.db.read(), row.job_id.into()).await?;
+    policy::check(actor, Operation::TakeModel, Place::Consortium(ConsortiumId(job.consortium_id)))?;
+    audit::releasable(&job)?;
+    deletion::check_kept(&row, &job.title)?;
+    Ok((row, job))
 }
 
 /// Returns the job of which the lease's holder is the lead, and the lead's organization.
@@ -299,6 +323,7 @@ fn stored(row: artifact::Model, source: Option<ModelSource>) -> StoredArtifact {
             digest: row.digest,
             source,
             created_at: row.created_at,
+            deletion: None,
         },
     }
 }

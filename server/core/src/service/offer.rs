@@ -185,8 +185,10 @@ async fn work(ctx: &Ctx, worker: &worker::Model, asking: &OfferRequest) -> Resul
         if lease.is_some_and(|lease| asking.leases.contains(&lease.token)) {
             continue;
         }
-        let granted =
-            ctx.db.write("grant lease", async |tx| leases::grant(ctx, tx, worker.id.into(), job, dataset).await).await;
+        let granted = ctx
+            .db
+            .write("grant lease", async |tx| Box::pin(leases::grant(ctx, tx, worker.id.into(), job, dataset)).await)
+            .await;
         let (row, part, lease) = match granted {
             Ok(granted) => granted,
             // It changed after the query.

@@ -109,8 +109,9 @@ pub async fn begin(ctx: &Ctx, worker: WorkerId, header: VectorHeader) -> Result<
     let planned = contributes(&row, &held, &header.series);
     match &planned {
         None => violations.push(Violation::new("series", "this dataset contributes to no series of this name")),
-        Some(planned) if !(1..=planned.series.rounds).contains(&header.round) => {
-            violations.push(Violation::new("round", format!("the series has rounds 1 to {}", planned.series.rounds)));
+        Some(planned) if !(1..=planned.series.last_round(held.dataset)).contains(&header.round) => {
+            let last = planned.series.last_round(held.dataset);
+            violations.push(Violation::new("round", format!("this dataset takes part in rounds 1 to {last}")));
         }
         Some(_) => {}
     }

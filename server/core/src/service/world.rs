@@ -16,6 +16,7 @@ use sha2::{Digest as _, Sha256};
 use undertone_api::budget::NewBudget;
 use undertone_api::dataset::{DatasetRegistration, SizeClass, Visibility};
 use undertone_api::id::{ConsortiumId, DatasetId, JobId, LineageId, MemberId, OrganizationId, SessionId, WorkerId};
+use undertone_api::job::PartyTerms;
 use undertone_api::job::dp_sgd::{
     self, AcousticModel, AverageWeights, Noise, Optimizer, Party, Rounds, TestSet, WarmStart,
 };
@@ -99,7 +100,8 @@ impl TestConsortium {
         unit: PrivacyUnit,
         epsilon: f64,
     ) -> Result<undertone_api::budget::Account, Error> {
-        let new = NewBudget { unit, epsilon: Epsilon::new(epsilon).unwrap(), delta: Delta::new(1e-5).unwrap() };
+        let new =
+            NewBudget { unit, epsilon: Epsilon::new(epsilon).unwrap(), delta: Delta::new(1e-5).unwrap(), filter: None };
         budget::set(&self.ctx, &site.steward, site.dataset, new).await
     }
 
@@ -111,6 +113,7 @@ impl TestConsortium {
             dataset: site.dataset,
             sampling_rate: SamplingRate::new(0.125).unwrap(),
             noise: (number > 0).then_some(noise),
+            rounds: None,
         };
         dp_sgd::Spec {
             unit: PrivacyUnit::Record,
@@ -118,6 +121,7 @@ impl TestConsortium {
             model: AcousticModel::lstm(384, None),
             initial_model: None,
             participants: self.sites.iter().enumerate().map(party).collect(),
+            open_terms: Vec::new(),
             tests: vec![TestSet { name: "common".to_owned(), dataset: self.test }],
             warm_start: WarmStart { epochs: 1, batch: 1, learning_rate: 0.1, seed: 1 },
             open: None,
@@ -303,6 +307,15 @@ impl TestSite {
             sampling_rate: SamplingRate::new(0.125).unwrap(),
             noise_multiplier: NoiseMultiplier::new(1.0).unwrap(),
         };
+        self.receipt_with(job, round, attempt, event)
+    }
+
+    /// Returns the next receipt of the site's chain for a release of `event`.
+    pub fn receipt_of(&mut self, job: &Job, round: u32, event: Event) -> Signed {
+        self.receipt_with(job, round, 1, event)
+    }
+
+    fn receipt_with(&mut self, job: &Job, round: u32, attempt: u32, event: Event) -> Signed {
         let part = job.participants.iter().find(|part| part.dataset == self.dataset);
         let charge = part.and_then(|part| part.charge.as_ref());
         self.sequence += 1;
@@ -336,6 +349,7 @@ impl TestSite {
             dataset: self.dataset,
             approve,
             reason: reason.to_owned(),
+            terms: PartyTerms::default(),
             at: time::OffsetDateTime::UNIX_EPOCH,
         };
         Signed::new(&decision, &self.key).unwrap()

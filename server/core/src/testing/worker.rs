@@ -117,7 +117,8 @@ impl TestWorker {
     /// Begins the part of a job for a dataset, with a new lease.
     pub async fn begin(&self, ctx: &Ctx, job: &Job, dataset: &Dataset) -> TestPart {
         self.mark_seen(ctx).await;
-        let grant = ctx.db.write("test", async |tx| lease::grant(ctx, tx, self.id, job.summary.id, dataset.id).await);
+        let grant =
+            ctx.db.write("test", async |tx| Box::pin(lease::grant(ctx, tx, self.id, job.summary.id, dataset.id)).await);
         let (_, _, lease) = grant.await.expect("there is work");
         TestPart { job: job.clone(), dataset: dataset.clone(), lease }
     }

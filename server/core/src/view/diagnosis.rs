@@ -14,7 +14,7 @@ use time::{Duration, OffsetDateTime};
 use undertone_api::id::{DatasetId, JobId};
 use undertone_api::job::diagnosis::{Diagnosis, DiagnosisCause};
 use undertone_api::job::log::{Fault, Phase, SiteEvent};
-use undertone_api::job::{DatasetUse, Hold, Holder, JobState};
+use undertone_api::job::{DatasetUse, Departure, Hold, Holder, JobState};
 use uuid::Uuid;
 
 use crate::ctx::Ctx;
@@ -22,7 +22,7 @@ use crate::error::Error;
 use crate::model::participant::{ApprovalState, PartState};
 use crate::model::{job, lease, participant, round, submission, worker};
 use crate::rule::hold::list_holds;
-use crate::rule::job::load_participants;
+use crate::rule::job::{load_departures, load_participants};
 use crate::service::job_log::{self, LastSiteLine};
 
 /// The time without a sign of life after which a worker counts as disconnected.
@@ -120,7 +120,7 @@ async fn open_rounds(ctx: &Ctx, row: &job::Model) -> Result<Vec<OpenRound>, Erro
             .await?;
         open.push(OpenRound {
             quorum: planned.series.quorum,
-            awaited: planned.series.weights.iter().map(|(dataset, _)| *dataset).collect(),
+            awaited: planned.series.contributors(round.round as u32).collect(),
             came: came.into_iter().map(|sent| sent.dataset_id.into()).collect(),
             row: round,
         });
@@ -135,6 +135,8 @@ struct JobFacts {
     leases: HashMap<Uuid, lease::Model>,
     /// By dataset.
     said: HashMap<Uuid, LastSiteLine>,
+    /// By dataset.
+    departures: HashMap<Uuid, Departure>,
 }
 
 impl JobFacts {
@@ -148,6 +150,7 @@ impl JobFacts {
             workers: workers.into_iter().map(|worker| (worker.id, worker)).collect(),
             leases: leases.into_iter().map(|lease| (lease.dataset_id, lease)).collect(),
             said: job_log::last(ctx.db.read(), row.id).await?,
+            departures: load_departures(ctx.db.read(), JobId(row.id)).await?,
         })
     }
 }
@@ -181,6 +184,14 @@ fn part(
         reason,
         remedy,
     };
+    if known.departures.contains_key(&part.dataset_id) {
+        // It holds up nothing. Only its own reservation waits, for its worker.
+        let worker = known.workers.get(&part.worker_id).filter(|_| part.state == PartState::Leaving);
+        return worker
+            .and_then(|worker| disconnected(ctx, Some(part), &party_name(part), worker))
+            .into_iter()
+            .collect();
+    }
     if part.state.is_out() {
         return vec![gave_up(&about, last)];
     }

@@ -18,7 +18,7 @@ use crate::model::column::JsonColumn;
 use crate::model::participant::{ApprovalState, PartState};
 use crate::model::{account, job, lease, participant};
 use crate::rule::hold::list_holds;
-use crate::rule::job::load_participants;
+use crate::rule::job::{load_departures, load_participants};
 use crate::service::ledger::{self, account as accounts};
 use crate::view::diagnosis;
 
@@ -65,6 +65,7 @@ async fn participants(ctx: &Ctx, reader: Option<&Actor>, row: &job::Model) -> Re
         .map(|lease| (lease.dataset_id, lease))
         .collect();
     let accounts = accounts::of_lineages(connection, parts.iter().map(|part| part.lineage_id).collect()).await?;
+    let departures = load_departures(connection, JobId(row.id)).await?;
     let lead = parts.first().cloned();
     let mut views = Vec::new();
     for part in parts {
@@ -85,7 +86,8 @@ async fn participants(ctx: &Ctx, reader: Option<&Actor>, row: &job::Model) -> Re
                 .clone()
                 .filter(|_| part.approval == ApprovalState::Pending && reads_limits(part.organization_id)),
             consent: part.consent.as_deref().filter(|_| part.approval == ApprovalState::Approved).cloned(),
-            state: standing(ctx, worker, leases.get(&worker.dataset_id)),
+            state: standing(ctx, worker, leases.get(&worker.dataset_id), departures.contains_key(&worker.dataset_id)),
+            departure: departures.get(&part.dataset_id).cloned(),
             releases: part.releases as u64,
             epsilon_spent: epsilon(part.releases as u64),
             epsilon_reserved: charge.and_then(|charge| epsilon(charge.releases)),
@@ -119,9 +121,12 @@ fn approval(part: &participant::Model) -> Approval {
     }
 }
 
-fn standing(ctx: &Ctx, part: &participant::Model, lease: Option<&lease::Model>) -> ParticipantState {
+fn standing(ctx: &Ctx, part: &participant::Model, lease: Option<&lease::Model>, has_left: bool) -> ParticipantState {
     match (*part.state, lease) {
+        (PartState::Done | PartState::Failed, _) if has_left => ParticipantState::Left,
+        (_, _) if has_left => ParticipantState::Leaving,
         (PartState::Done, _) => ParticipantState::Done,
+        (PartState::Leaving, _) => ParticipantState::Leaving,
         (PartState::Failed | PartState::Withdrawn, _) => ParticipantState::Failed,
         (PartState::Running, Some(lease)) if lease.expires_at > ctx.now() => ParticipantState::Running,
         (PartState::Running, _) => ParticipantState::Silent,

@@ -106,6 +106,7 @@ pub(super) fn account(account: &Account) -> v1::Account {
         delta: account.delta.get(),
         spent: account.spent,
         committed: account.committed,
+        filter: word(&account.filter),
     }
 }
 
@@ -186,6 +187,12 @@ pub(super) fn artifact(artifact: Artifact) -> v1::Artifact {
         size: artifact.size,
         digest: artifact.digest,
         source: artifact.source.as_ref().map(word).unwrap_or_default(),
+        deletion: artifact.deletion.map(|deletion| v1::ArtifactDeletion {
+            at: Some(timestamp(deletion.at)),
+            by: deletion.by.to_string(),
+            by_name: deletion.by_name,
+            reason: deletion.reason,
+        }),
     }
 }
 

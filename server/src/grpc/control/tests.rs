@@ -1,6 +1,7 @@
 #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
 
 mod drafts;
+mod models;
 mod nul;
 mod reflected;
 
@@ -78,7 +79,7 @@ on_both! {
         let job = client.propose_job(request_as(&researcher, proposal(&world, 2))).await.unwrap().into_inner();
         assert_eq!((job.state.as_str(), job.rounds, job.kind.as_str()), ("proposed", 2, "dp_sgd"));
         let dataset = world.sites[1].dataset.to_string();
-        let ask = v1::ApproveJobRequest { job: job.id.clone(), dataset: dataset.clone(), approval: String::new() };
+        let ask = v1::ApproveJobRequest { job: job.id.clone(), dataset: dataset.clone(), approval: String::new(), terms: String::new() };
         problem(client.approve_job(request_as(&researcher, ask.clone())).await, Code::Forbidden);
         let approved = client.approve_job(request_as(&steward, ask)).await.unwrap().into_inner();
         assert_eq!(approved.state, "queued");
@@ -139,12 +140,19 @@ on_both! {
             epsilon,
             delta: 1e-5,
             accounts_version: version.to_owned(),
+            filter: String::new(),
         };
         problem(client.set_budget(request_as(&researcher, set(60.0, ""))).await, Code::Forbidden);
         let account = client.set_budget(request_as(&steward, set(60.0, &read.accounts_version))).await.unwrap().into_inner();
         assert_eq!((account.epsilon, account.unit.as_str()), (60.0, "record"));
         problem(client.set_budget(request_as(&steward, set(70.0, &read.accounts_version))).await, Code::PreconditionFailed);
         problem(client.set_budget(request_as(&steward, set(-1.0, ""))).await, Code::ValidationFailed);
+        let named = |filter: &str| v1::SetBudgetRequest { filter: filter.to_owned(), ..set(60.0, "") };
+        let unknown = problem(client.set_budget(request_as(&steward, named("zcdp"))).await, Code::ValidationFailed);
+        assert_eq!(unknown.violations[0].field, "filter");
+        assert!(unknown.violations[0].message.contains("expected `renyi` or `gaussian`"), "{:?}", unknown.violations);
+        let account = client.set_budget(request_as(&steward, named("gaussian"))).await.unwrap().into_inner();
+        assert_eq!(account.filter, "gaussian");
     }
 
     async fn a_proposal_with_a_key_is_made_once(app: &TestApp) {

@@ -1,6 +1,7 @@
 //! Each test is one lie of a malicious server.
 
 mod outside;
+mod terms;
 mod widened;
 
 use ed25519_dalek::SigningKey;

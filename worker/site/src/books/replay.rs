@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use undertone_api::budget::EntryKind;
 use undertone_api::id::JobId;
 use undertone_privacy::Event;
-use undertone_privacy::ledger::{Account, Budget, Reservation};
+use undertone_privacy::ledger::{Account, Budget, CertificateError, JobCertificate, JobCost, Reservation};
 use undertone_privacy::mechanism::{self, EVALUATOR_VERSION};
 use undertone_privacy::transfer::event_at;
 
@@ -25,8 +25,17 @@ struct ReplayedJob {
     others: Vec<AccountKey>,
 }
 
-#[derive(Default)]
+/// Whether the certificates of whole jobs are computed again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CertificateCheck {
+    /// They are taken as they stand in the rows, under the rows' hashes: opening a ledger takes no second for each job.
+    Stated,
+    /// Each is computed again from its event.
+    Computed,
+}
+
 struct LedgerReplay {
+    check: CertificateCheck,
     accounts: BTreeMap<AccountKey, Account>,
     jobs: BTreeMap<(AccountKey, JobId), ReplayedJob>,
 }
@@ -35,8 +44,11 @@ struct LedgerReplay {
 ///
 /// # Errors
 /// [`BooksError::Row`] at the first row that was not admissible, or whose evaluator is unknown here.
-pub(crate) fn replay(rows: &[LedgerEntry]) -> Result<BTreeMap<AccountKey, Account>, BooksError> {
-    let mut replay = LedgerReplay::default();
+pub(crate) fn replay(
+    rows: &[LedgerEntry],
+    check: CertificateCheck,
+) -> Result<BTreeMap<AccountKey, Account>, BooksError> {
+    let mut replay = LedgerReplay { check, accounts: BTreeMap::new(), jobs: BTreeMap::new() };
     for (row, sequence) in rows.iter().zip(1..) {
         replay.follow(row).map_err(|problem| match problem {
             ReplayProblem::Row(problem) => BooksError::Row { sequence, problem },
@@ -85,11 +97,11 @@ impl LedgerReplay {
             }
             self.check_others(row)?;
         }
-        self.admit(row, row.account, &row.event, budget)?;
+        self.admit(row, row.account, &row.event, budget, row.certificate)?;
         let mut others = Vec::new();
         for other in &row.others {
             let key = row.account.for_unit(other.unit);
-            self.admit(row, key, &other.event, other.budget)?;
+            self.admit(row, key, &other.event, other.budget, other.certificate)?;
             others.push(key);
         }
         let job = ReplayedJob { event: row.event.clone(), releases: row.count, committed: 0, settled: false, others };
@@ -126,12 +138,18 @@ impl LedgerReplay {
         key: AccountKey,
         event: &Event,
         budget: Budget,
+        certificate: Option<JobCertificate>,
     ) -> Result<(), ReplayProblem> {
         let account = self.accounts.entry(key).or_insert_with(|| Account::new(Some(budget)));
         account.set_budget(budget)?;
-        let cost = account.price(event, key.adjacency())?;
+        let wrong = |error: CertificateError| ReplayProblem::Row(format!("charges a job wrongly: {error}"));
+        if let Some(stated) = certificate.filter(|_| self.check == CertificateCheck::Computed) {
+            stated.verify(event, key.adjacency()).map_err(wrong)?;
+        }
+        let grid = account.balance().grid();
+        let cost = JobCost::from_row(event, row.count, key.adjacency(), grid, certificate.as_ref()).map_err(wrong)?;
         account
-            .reserve(reservation_id(row.job), &cost, row.count)
+            .reserve_job(reservation_id(row.job), &cost, row.count)
             .map_err(|error| ReplayProblem::Row(format!("was never admissible: {error}")))
     }
 

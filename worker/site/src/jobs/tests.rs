@@ -1,5 +1,6 @@
 use time::OffsetDateTime;
 use undertone_api::id::DatasetId;
+use undertone_api::job::PartyTerms;
 use undertone_api::signed::{Signed, SiteDecision};
 use uuid::Uuid;
 
@@ -23,7 +24,15 @@ fn signed(payload: &str) -> Signed {
 }
 
 fn decision_on(manifest: &str, approve: bool) -> SiteDecision {
-    SiteDecision { manifest: manifest.to_owned(), job: JOB, dataset: OURS, approve, reason: String::new(), at: AT }
+    SiteDecision {
+        manifest: manifest.to_owned(),
+        job: JOB,
+        dataset: OURS,
+        approve,
+        reason: String::new(),
+        terms: PartyTerms::default(),
+        at: AT,
+    }
 }
 
 #[test]

@@ -4,8 +4,8 @@
 use time::OffsetDateTime;
 use undertone_api::id::JobId;
 use undertone_api::job::Charge;
-use undertone_privacy::ledger::{Budget, Draft};
-use undertone_privacy::{PrivacyUnit, mechanism};
+use undertone_privacy::PrivacyUnit;
+use undertone_privacy::ledger::{Balance, Budget, Draft, FilterKind, JobCertificate, JobCost};
 
 use super::error::LedgerError;
 use super::release_context::ReleaseContext;
@@ -30,6 +30,26 @@ impl AccountStep {
     }
 }
 
+/// Whether the charge states the planned number of a job's releases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PlannedLength {
+    /// It does, as in a manifest.
+    Known,
+    /// It states only the releases that were made: the job may have stopped because of its outputs.
+    Unknown,
+}
+
+impl PlannedLength {
+    /// Returns the cost of a charge to an account.
+    fn price(self, balance: &Balance, charge: &Charge) -> Result<JobCost, LedgerError> {
+        let Charge { event, adjacency, releases, .. } = charge;
+        Ok(match self {
+            Self::Known => balance.job_cost(event, *releases, *adjacency)?,
+            Self::Unknown => balance.cost_of_unplanned(event, *releases, *adjacency)?,
+        })
+    }
+}
+
 /// Returns the steps that reserve for a job on every account that it charges, its own first, under the present limits.
 pub(super) fn reserve(
     books: &LedgerBooks,
@@ -37,11 +57,11 @@ pub(super) fn reserve(
     limits: &UnitLimits,
 ) -> Result<Vec<AccountStep>, LedgerError> {
     let own = under.account();
-    let mut steps = vec![step(books, under, own, &under.charge, Some(limits.own))?];
+    let mut steps = vec![step(books, under, own, &under.charge, Some(limits.own), PlannedLength::Known)?];
     for (unit, limit) in others(books, own, limits) {
         let unpriced = |error| LedgerError::Unpriced(under.charge.explain_refusal(unit, error));
         let charge = under.charge.for_unit(unit).map_err(unpriced)?;
-        let step = step(books, under, own.for_unit(unit), &charge, limit);
+        let step = step(books, under, own.for_unit(unit), &charge, limit, PlannedLength::Known);
         steps.push(step.map_err(|source| LedgerError::OtherUnit { unit, source: Box::new(source) })?);
     }
     Ok(steps)
@@ -66,36 +86,64 @@ pub(super) fn step(
     key: AccountKey,
     charge: &Charge,
     limit: Option<LifetimeLimit>,
+    plan: PlannedLength,
 ) -> Result<AccountStep, LedgerError> {
     let standing = books.accounts.get(&key).and_then(|book| book.account.balance().budget().copied());
     let budget = match (limit, standing) {
         // The orders of an account never change.
-        (Some(limit), standing) => limit.budget(standing.as_ref().map(Budget::grid))?,
+        (Some(limit), Some(standing)) => {
+            let kept = standing.grid().filter();
+            if kept != limit.filter {
+                return Err(LedgerError::Filter { unit: key.unit, kept, stated: limit.filter });
+            }
+            limit.budget(Some(standing.grid()))?
+        }
+        (Some(limit), None) => limit.budget(None)?,
         (None, Some(standing)) => standing,
         (None, None) => return Err(LedgerError::NotReserved),
     };
-    let cost = mechanism::curve(&charge.event, charge.adjacency, &budget.grid().orders())?;
+    if standing.is_none() && budget.grid().filter() == FilterKind::Gaussian && books.has_jobs_to_take_in(key) {
+        return Err(LedgerError::LateFilter { unit: key.unit });
+    }
     let begins = if books.accounts.contains_key(&key) { None } else { Some(books.open_account(key, budget)?) };
     let book = books.accounts.get(&key).or(begins.as_ref()).ok_or(LedgerError::NotReserved)?;
-    let draft = book.account.draft_reserve(budget, reservation_id(under.job), &cost, charge.releases)?;
+    let mut balance = book.account.balance().clone();
+    balance.set_budget(budget)?;
+    let cost = plan.price(&balance, charge)?;
+    let draft = book.account.draft_reserve_job(budget, reservation_id(under.job), &cost, charge.releases)?;
     let reserved = JobReservation {
         event: charge.event.clone(),
         protects: under.charge.unit,
         releases: charge.releases,
+        certificate: cost.certificate(charge.releases),
         manifest: under.manifest.clone(),
         dataset: under.dataset,
     };
     Ok(AccountStep { key, begins, draft, reserved: Some(reserved) })
 }
 
-/// Returns the budget of the first account, and the other accounts as stated in the reservation's row.
-pub(super) fn reservation_terms(steps: &[AccountStep]) -> (Option<Budget>, Vec<OtherAccount>) {
+/// The terms under which a job's accounts admitted it, as stated in the reservation's row.
+pub(super) struct ReservationTerms {
+    /// The limit of the job's own account.
+    pub(super) budget: Option<Budget>,
+    /// The charge to the job's own account, under the Gaussian filter.
+    pub(super) certificate: Option<JobCertificate>,
+    /// The accounts of other units.
+    pub(super) others: Vec<OtherAccount>,
+}
+
+/// Returns the terms of the steps of a reservation.
+pub(super) fn reservation_terms(steps: &[AccountStep]) -> ReservationTerms {
+    let certificate = |step: &AccountStep| step.reserved.as_ref().and_then(|reserved| reserved.certificate);
     let other = |step: &AccountStep| {
         let event = step.reserved.as_ref()?.event.clone();
-        Some(OtherAccount { unit: step.key.unit, event, budget: step.budget()? })
+        Some(OtherAccount { unit: step.key.unit, event, budget: step.budget()?, certificate: certificate(step) })
     };
-    let own = steps.first().and_then(AccountStep::budget);
-    (own, steps.iter().skip(1).filter_map(other).collect())
+    ReservationTerms {
+        budget: steps.first().and_then(AccountStep::budget),
+        certificate: steps.first().and_then(certificate),
+        others: steps.iter().skip(1).filter_map(other).collect(),
+    }
 }
 
 /// Returns the steps that pay for one release of a job on every account that it charges.

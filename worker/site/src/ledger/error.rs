@@ -1,7 +1,7 @@
 //! Errors of the site's ledger.
 
 use undertone_api::signed::SignedError;
-use undertone_privacy::ledger::LedgerError as RuleError;
+use undertone_privacy::ledger::{FilterKind, LedgerError as RuleError};
 use undertone_privacy::mechanism::PriceError;
 use undertone_privacy::{Event, PrivacyUnit};
 
@@ -32,6 +32,29 @@ pub enum LedgerError {
         /// The reason.
         #[source]
         source: Box<LedgerError>,
+    },
+    /// The policy names another filter than the account keeps.
+    #[error(
+        "policy.toml names the filter `{}` for the unit {unit:?}, and the account has admitted jobs by the filter `{}` and keeps it \
+         for life: set `filter = \"{}\"` in that budget",
+        stated.word(), kept.word(), kept.word()
+    )]
+    Filter {
+        /// The unit of the account.
+        unit: PrivacyUnit,
+        /// The filter of the account.
+        kept: FilterKind,
+        /// The filter in the policy.
+        stated: FilterKind,
+    },
+    /// A limit with the Gaussian filter begins after releases that it would have to cover.
+    #[error(
+        "the budget for the unit {unit:?} names the filter `gaussian`, and jobs of the same data were reserved before it, without a \
+         certificate for this unit: set `filter = \"renyi\"` in that budget"
+    )]
+    LateFilter {
+        /// The unit of the account.
+        unit: PrivacyUnit,
     },
     /// The limit can admit nothing.
     #[error("the site's budget admits nothing: {0}")]

@@ -6,6 +6,9 @@
 //! new here is settled. Each receipt gets the reference "bytes lost", so that nothing is sent by it again. Reservations
 //! of jobs that were open in the copy are never returned, because the server may withhold further receipts. Receipts
 //! that contradict existing ones do not belong to an older copy, and are rejected.
+//!
+//! The planned number of an imported job's releases is unknown, and it may have stopped because of its outputs. So under the
+//! Gaussian filter each of its releases is certified by itself.
 
 use std::collections::BTreeMap;
 
@@ -15,15 +18,16 @@ use undertone_api::budget::EntryKind;
 use undertone_api::id::JobId;
 use undertone_api::job::Charge;
 use undertone_api::signed::{Receipt, Signed, SignedError, SiteKeys};
-use undertone_privacy::Epsilon;
-use undertone_privacy::ledger::Account;
+use undertone_privacy::ledger::{Account, FilterKind};
 use undertone_privacy::mechanism::EVALUATOR_VERSION;
+use undertone_privacy::{Delta, Epsilon};
 
+use super::Ledger;
+use super::account_steps::{self, PlannedLength, ReservationTerms};
 use super::error::{ImportError, LedgerError};
 use super::recovery::{self, ImportSummary};
 use super::release_context::ReleaseContext;
 use super::rows::{insert_entry, insert_row, no_receipt};
-use super::{Ledger, account_steps};
 use crate::books::{AccountKey, ChainHead, LedgerBooks, LedgerEntry, OpenRelease, receipts};
 use crate::outbox;
 use crate::policy::{LifetimeLimit, is_exact};
@@ -163,6 +167,7 @@ impl ImportWriter<'_> {
             count,
             evaluator: EVALUATOR_VERSION.to_owned(),
             budget: None,
+            certificate: None,
             receipt: None,
             others: Vec::new(),
             at: self.at,
@@ -192,8 +197,8 @@ impl ImportWriter<'_> {
                 steps.push(self.step(receipt.sequence, &under, key, &charge)?);
             }
         }
-        let (budget, others) = account_steps::reservation_terms(&steps);
-        let entry = LedgerEntry { budget, others, ..self.entry(EntryKind::Reserve, receipt, count) };
+        let ReservationTerms { budget, certificate, others } = account_steps::reservation_terms(&steps);
+        let entry = LedgerEntry { budget, certificate, others, ..self.entry(EntryKind::Reserve, receipt, count) };
         self.append(&entry)?;
         account_steps::adopt(self.books, receipt.job, steps);
         Ok(())
@@ -208,16 +213,26 @@ impl ImportWriter<'_> {
         charge: &Charge,
     ) -> Result<account_steps::AccountStep, LedgerError> {
         let standing = self.books.accounts.get(&key).and_then(|book| book.account.balance().budget());
-        let present = standing.map(|budget| LifetimeLimit { epsilon: budget.epsilon(), delta: budget.delta() });
+        let present = standing.map(LifetimeLimit::from_budget);
         let without =
             || ImportError::Unfit { number, problem: "policy.toml sets no budget at all; set one".to_owned() };
         let mut limit = present.or(self.limit).ok_or_else(without)?;
         let mut refused = String::new();
         for _ in 0..DOUBLINGS {
-            match account_steps::step(self.books, under, key, charge, Some(limit)) {
+            match account_steps::step(self.books, under, key, charge, Some(limit), PlannedLength::Unknown) {
                 Ok(step) => return Ok(step),
                 Err(LedgerError::Rule(error)) => refused = error.to_string(),
+                // The receipts of the restored ledger must be imported: a new account then has the other filter.
+                Err(LedgerError::LateFilter { .. }) => {
+                    limit.filter = FilterKind::Renyi;
+                    continue;
+                }
+                Err(LedgerError::Price(error)) if limit.filter == FilterKind::Gaussian => refused = error.to_string(),
                 Err(error) => return Err(error),
+            }
+            if limit.filter == FilterKind::Gaussian {
+                // Its certificates need a part of δ as well.
+                limit.delta = Delta::new(limit.delta.get() * 2.0).unwrap_or(limit.delta);
             }
             let Ok(doubled) = Epsilon::new(limit.epsilon.get() * 2.0) else { break };
             limit.epsilon = doubled;

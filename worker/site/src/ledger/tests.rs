@@ -1,3 +1,4 @@
+mod gaussian;
 mod relation;
 mod units;
 

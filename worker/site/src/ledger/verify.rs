@@ -9,7 +9,8 @@ use undertone_api::signed::{Receipt, SiteKeys};
 
 use super::rows::no_receipt;
 use crate::books::{
-    AccountKey, BooksError, LedgerBooks, LedgerEntry, OpenRelease, entries, open_releases, receipts, replay,
+    AccountKey, BooksError, CertificateCheck, LedgerBooks, LedgerEntry, OpenRelease, entries, open_releases, receipts,
+    replay,
 };
 use crate::rotation::rotations;
 
@@ -36,7 +37,7 @@ pub struct LedgerSummary {
 /// [`BooksError`] with the first invalid row.
 pub fn verify(db: &Connection, key: &VerifyingKey) -> Result<LedgerSummary, BooksError> {
     let books = LedgerBooks::read(db)?;
-    cross_check(db, &books)?;
+    cross_check(db, &books, CertificateCheck::Computed)?;
     let (rows, open) = (entries(db)?, open_releases(db)?);
     let keys = SiteKeys::leading_to(*key, &rotations(db)?)?;
     let mut released = releases(&rows, &open);
@@ -93,9 +94,9 @@ fn releases<'a>(rows: &'a [LedgerEntry], open: &'a [OpenRelease]) -> BTreeMap<u6
 ///
 /// # Errors
 /// [`BooksError`] when a row was not admissible or the sums differ.
-pub(super) fn cross_check(db: &Connection, books: &LedgerBooks) -> Result<(), BooksError> {
+pub(super) fn cross_check(db: &Connection, books: &LedgerBooks, check: CertificateCheck) -> Result<(), BooksError> {
     let rows = entries(db)?;
-    let replayed = replay(&rows)?;
+    let replayed = replay(&rows, check)?;
     let agree = replayed.len() == books.accounts.len()
         && replayed.iter().all(|(key, account)| books.accounts.get(key).is_some_and(|book| book.account == *account));
     if agree {

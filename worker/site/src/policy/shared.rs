@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use undertone_api::id::LineageId;
+use undertone_privacy::ledger::FilterKind;
 
 use super::edit::TEMPLATE;
 use super::{LifetimeLimit, LifetimeLimits, Policy, PolicyError};
@@ -56,6 +57,8 @@ impl LifetimeLimits {
             (Some(one), Some(other)) => Some(LifetimeLimit {
                 epsilon: if other.epsilon.get() < one.epsilon.get() { other.epsilon } else { one.epsilon },
                 delta: if other.delta.get() < one.delta.get() { other.delta } else { one.delta },
+                // Two names of one lineage that name different filters: the default, which no ledger has to choose.
+                filter: if other.filter == one.filter { one.filter } else { FilterKind::Renyi },
             }),
             (one, other) => one.or(other),
         };

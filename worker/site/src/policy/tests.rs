@@ -41,7 +41,7 @@ fn unknown_or_invalid_line_refuses_the_whole_file() {
         ("delta = 1e-6", "delta = 0.0"),
         ("epsilon = 8.0", "epsilon = -8.0"),
         ("epsilon = 8.0", "epsilon = 1e-9"),
-        ("least_distance = 6", "least_distance = 0"),
+        ("least_distance = 10", "least_distance = 0"),
         ("least_colluding = 1", "least_colluding = 0"),
         ("voices_may_leave = false", "voices_may_leave = 0"),
         ("[budget.speaker]", "[budget.speak]"),
@@ -54,6 +54,23 @@ fn unknown_or_invalid_line_refuses_the_whole_file() {
         assert_ne!(changed, TEMPLATE, "{from} is in the template");
         assert!(policy(&changed).is_err(), "{to}");
     }
+}
+
+#[test]
+fn budget_chooses_its_filter_and_the_limit_per_job_follows_it() {
+    let with =
+        |filter: &str| policy(&TEMPLATE.replacen("epsilon = 8.0", &format!("epsilon = 8.0\nfilter = \"{filter}\""), 1));
+    let unknown = with("zcdp").expect_err("there is no such filter");
+    let source = std::error::Error::source(&unknown).expect("its place").to_string();
+    assert!(source.contains("unknown variant `zcdp`, expected `renyi` or `gaussian`"), "{source}");
+    let long = charge(crate::testing::sampled_gaussian(0.05, 1.0), 89);
+    let judged = |filter: &str| with(filter).expect("a policy").rules("ward-7").judge(&spec(), Some(&long));
+    assert_eq!(judged("gaussian"), Ok(()), "ε is 4 for each job");
+    assert!(matches!(judged("renyi"), Err(PolicyRefusal::PerJob { .. })));
+    let stated = with("renyi").expect("a policy");
+    assert_eq!(stated, policy(TEMPLATE).expect("a policy"), "the default");
+    let text = toml::to_string(&stated).expect("TOML");
+    assert!(!text.contains("filter"), "the default is not written: {text}");
 }
 
 #[test]
@@ -203,18 +220,18 @@ fn transcription_that_hides_less_than_one_word_may_not_run() {
     let judge = |event: Event, least: &str| {
         let charge = undertone_api::job::Charge { unit: PrivacyUnit::Words, ..charge(event, 1) };
         let text =
-            TEMPLATE.replacen("[budget.speaker]", "[budget.words]", 1).replacen("least_distance = 6\n", least, 1);
+            TEMPLATE.replacen("[budget.speaker]", "[budget.words]", 1).replacen("least_distance = 10\n", least, 1);
         policy(&text).expect("it is a policy").rules("ward-7").judge(&spec(), Some(&charge))
     };
     // An older file with a smaller distance, or none, gets the distance of one word.
-    for least in ["least_distance = 6\n", "least_distance = 2\n", ""] {
-        assert_eq!(judge(histogram(6), least), Ok(()), "{least}");
-        assert_eq!(judge(histogram(5), least), Err(PolicyRefusal::Distance { asked: 5, least: 6 }), "{least}");
+    for least in ["least_distance = 10\n", "least_distance = 2\n", ""] {
+        assert_eq!(judge(histogram(10), least), Ok(()), "{least}");
+        assert_eq!(judge(histogram(9), least), Err(PolicyRefusal::Distance { asked: 9, least: 10 }), "{least}");
     }
     assert_eq!(judge(histogram(11), "least_distance = 12\n"), Err(PolicyRefusal::Distance { asked: 11, least: 12 }));
     let refused = judge(histogram(4), "").expect_err("it is too little").to_string();
-    assert!(refused.contains("one spoken word") && refused.contains("ask for 6"), "{refused}");
-    let without = charge(histogram(6), 1);
+    assert!(refused.contains("one spoken word") && refused.contains("ask for 10"), "{refused}");
+    let without = charge(histogram(10), 1);
     let without = undertone_api::job::Charge { unit: PrivacyUnit::Words, ..without };
     assert_eq!(rules().judge(&spec(), Some(&without)), Err(PolicyRefusal::NoLimit(PrivacyUnit::Words)));
 }
@@ -227,7 +244,7 @@ fn stricter_collusion_rule_of_a_site_is_applied() {
         let event = Event::TruncatedLaplace {
             rate: Epsilon::new(0.25).expect("a finite number"),
             shift: 80,
-            distance: count(6),
+            distance: count(10),
             partition: partition.expect("no more than there are"),
         };
         let charge = undertone_api::job::Charge { unit: PrivacyUnit::Words, ..charge(event, 1) };
@@ -250,7 +267,7 @@ fn speakers_keep_their_voices_only_where_the_site_permits() {
     let spec = |voice: &str| {
         let text = format!(
             r#"{{"kind": "transcription", "spec": {{
-                "participant": {{ "dataset": "00000000-0000-0000-0000-000000000002", "epsilon": 1.0, "delta": 0.00001, "distance": 6 }},
+                "participant": {{ "dataset": "00000000-0000-0000-0000-000000000002", "epsilon": 1.0, "delta": 0.00001, "distance": 10 }},
                 "providers": [{{ "name": "one", "protocol": "deepgram" }}],
                 "vocabulary": {{ "from": "public", "words": ["insulin"] }},
                 "voice": {{ "kind": "{voice}" }}
@@ -261,7 +278,7 @@ fn speakers_keep_their_voices_only_where_the_site_permits() {
     let event = Event::TruncatedLaplace {
         rate: Epsilon::new(0.25).expect("a finite number"),
         shift: 80,
-        distance: NonZeroU32::new(6).expect("at least 1"),
+        distance: NonZeroU32::new(10).expect("at least 1"),
         partition: undertone_privacy::histogram::Partition::NONE,
     };
     let charge = undertone_api::job::Charge { unit: PrivacyUnit::Words, ..charge(event, 1) };
@@ -273,11 +290,13 @@ fn speakers_keep_their_voices_only_where_the_site_permits() {
     let judge = |text: &str, voice: &str, charge| {
         policy(text).expect("it is a policy").rules("ward-7").judge(&spec(voice), charge)
     };
-    assert_eq!(judge(&text, "mcadams", Some(&charge)), Ok(()));
-    assert_eq!(judge(&text, "cloned", Some(&charge)), Err(PolicyRefusal::Voices));
-    assert_eq!(judge(&text, "cloned", None), Ok(()), "public recordings are published with their voices");
+    assert_eq!(judge(&text, "vocoder", Some(&charge)), Ok(()));
     let allowed = text.replacen("voices_may_leave = false", "voices_may_leave = true", 1);
-    assert_eq!(judge(&allowed, "cloned", Some(&charge)), Ok(()));
+    for voice in ["cloned", "mcadams"] {
+        assert_eq!(judge(&text, voice, Some(&charge)), Err(PolicyRefusal::Voices), "{voice}");
+        assert_eq!(judge(&text, voice, None), Ok(()), "public recordings are published with their voices");
+        assert_eq!(judge(&allowed, voice, Some(&charge)), Ok(()), "{voice}");
+    }
 }
 
 #[test]

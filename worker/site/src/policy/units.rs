@@ -109,15 +109,15 @@ impl DatasetRules {
 
     /// Checks that a charge by itself stays within the limit per job, at the δ of its unit's lifetime limit.
     fn judge_alone(&self, charge: &Charge, limit: LifetimeLimit) -> Result<(), PolicyRefusal> {
-        let per_job = LifetimeLimit { epsilon: self.most_epsilon_per_job, delta: limit.delta }.budget(None)?;
+        let per_job = LifetimeLimit { epsilon: self.most_epsilon_per_job, ..limit }.budget(None)?;
         let mut alone = Account::new(Some(per_job));
-        let cost = alone.price(&charge.event, charge.adjacency)?;
+        let cost = alone.balance().job_cost(&charge.event, charge.releases, charge.adjacency)?;
         let refused = |error: LedgerError| PolicyRefusal::PerJob {
             unit: charge.unit,
             most: self.most_epsilon_per_job.get(),
             source: Box::new(error),
         };
-        alone.reserve(ReservationId(0), &cost, charge.releases).map_err(refused)
+        alone.reserve_job(ReservationId(0), &cost, charge.releases).map_err(refused)
     }
 }
 

@@ -156,6 +156,7 @@ pub fn entry(receipt: &Receipt, digest: &str) -> EntryRecord {
         count: 1,
         evaluator: receipt.evaluator.clone(),
         receipt: Some(digest.to_owned()),
+        certificate: None,
         at_unix_milliseconds: 0,
     }
 }
@@ -176,6 +177,7 @@ pub fn stranger(number: i64) -> String {
         count: 1,
         evaluator: String::new(),
         receipt: None,
+        certificate: None,
         at_unix_milliseconds: 0,
     };
     LogLeaf::Entry(entry).content()

@@ -313,11 +313,12 @@ pub fn next_batch(store: &Store) -> Result<ReturnBatch, StoreError> {
 fn returned_part(db: &Connection, job: &str, dataset: &str, last: u64) -> Result<Option<ReturnedPart>, StoreError> {
     let row = db
         .query_row(
-            "SELECT payload, signature,
+            "SELECT COALESCE(settled.payload, manifest.payload), COALESCE(settled.signature, manifest.signature),
                 EXISTS (SELECT 1 FROM run WHERE run.job = ?1 AND run.dataset = ?2 AND run.ended IS NOT NULL)
                     AND NOT EXISTS (SELECT 1 FROM receipt WHERE receipt.job = ?1 AND receipt.dataset = ?2
                         AND receipt.sequence > ?3)
-             FROM manifest WHERE job = ?1 AND dataset = ?2",
+             FROM manifest LEFT JOIN settled_manifest AS settled ON settled.job = manifest.job
+             WHERE manifest.job = ?1 AND manifest.dataset = ?2",
             params![job, dataset, sql(last)],
             |row| {
                 let manifest = Signed { payload: row.get(0)?, signature: row.get(1)? };

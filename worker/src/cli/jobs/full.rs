@@ -3,7 +3,9 @@
 
 use std::io::Write;
 
-use undertone_api::job::Spec;
+use undertone_api::id::DatasetId;
+use undertone_api::job::terms::format_term;
+use undertone_api::job::{PartyTerms, Spec, TermRange};
 use undertone_api::signed::{Manifest, ManifestParticipant, ModelOrigin};
 
 use super::super::CommandFailure;
@@ -84,6 +86,7 @@ fn write_part(
 ) -> Result<(), CommandFailure> {
     let Some(party) = manifest.participants.iter().find(|party| party.dataset == part.dataset) else { return Ok(()) };
     writeln!(out, "\nDataset `{}` of this site", party.dataset_name)?;
+    write_terms(manifest, party, out)?;
     review(folder, store, manifest, party, out)?;
     let policy = Policy::load(&folder.policy())?.with_lineages(&dataset_lineages(store)?);
     let cost_refusal = write_cost(folder, store, &policy, manifest, party, out)?;
@@ -136,6 +139,59 @@ fn rules_for(
     let rules = policy.rules(&party.dataset_name);
     let local = datasets.iter().find(|local| local.id == Some(party.dataset));
     Ok(local.map_or_else(|| rules.clone(), |local| rules.clone().for_units(&units_of(local, &datasets))))
+}
+
+/// Returns a proposal under this site's answer to its open terms, with the charge of that answer; unchanged without one.
+///
+/// # Errors
+/// The first term outside its range, and the policy's refusal of the answer.
+pub(super) fn answer_manifest(
+    folder: &Folder,
+    store: &Store,
+    mut manifest: Manifest,
+    dataset: DatasetId,
+    terms: &PartyTerms,
+) -> Result<Manifest, CommandFailure> {
+    if terms.is_empty() {
+        return Ok(manifest);
+    }
+    if let Some(violation) = manifest.spec.check_terms(dataset, terms).first() {
+        return Err(format!("--term: {}", violation.message).into());
+    }
+    let config = Config::load(folder)?;
+    let policy = Policy::load(&folder.policy())?.with_lineages(&dataset_lineages(store)?);
+    let (datasets, _) = scan(folder, store, &policy)?;
+    let local = datasets.into_iter().find(|local| local.id == Some(dataset));
+    let local = local.ok_or("the job names a dataset that is not at this site")?;
+    manifest.spec = manifest.spec.with_terms(dataset, terms);
+    let charge = manifest.spec.cost(&local.to_dataset(dataset, config.organization, config.worker));
+    for party in manifest.participants.iter_mut().filter(|party| party.dataset == dataset) {
+        party.charge.clone_from(&charge);
+        let rules = rules_for(folder, store, &policy, party)?;
+        if let Err(refusal) = rules.judge(&manifest.spec, party.charge.as_ref()) {
+            return Err(format!("this site's policy refuses these terms: {refusal}").into());
+        }
+    }
+    Ok(manifest)
+}
+
+/// Writes the terms that a proposal leaves to a dataset's owner, with their values in `manifest`.
+pub(super) fn write_terms(
+    manifest: &Manifest,
+    party: &ManifestParticipant,
+    out: &mut dyn Write,
+) -> Result<(), CommandFailure> {
+    let open = if manifest.awaits_terms() { manifest.spec.open_terms(party.dataset) } else { Vec::new() };
+    for TermRange { term, min, max, value } in open {
+        let [value, min, max] = [value, min, max].map(format_term);
+        writeln!(
+            out,
+            "Open to this site: {} is {value}, from {min} to {max} (`--term {}=VALUE`).",
+            term.label(),
+            term.name()
+        )?;
+    }
+    Ok(())
 }
 
 /// Writes the review for an owner: the cost and the disclosures.

@@ -29,7 +29,7 @@ pub(super) fn write_other_units(
     let accounts = books.accounts.iter().filter(|(key, _)| key.lineage == party.lineage && key.unit != charge.unit);
     let limits_of_accounts = accounts.filter_map(|(key, book)| {
         let budget = book.account.balance().budget()?;
-        Some((key.unit, LifetimeLimit { epsilon: budget.epsilon(), delta: budget.delta() }))
+        Some((key.unit, LifetimeLimit::from_budget(budget)))
     });
     let more: Vec<_> =
         limits_of_accounts.filter(|(unit, _)| !limits.others.iter().any(|(known, _)| known == unit)).collect();
@@ -75,13 +75,21 @@ pub(super) fn write_cost(
         writeln!(out, "This includes the reservation of this job.")?;
         return Ok(alone);
     }
-    let price = balance.price(&charge.event, charge.adjacency)?;
-    match balance.reserve(undertone_privacy::ledger::ReservationId(manifest.job.0.as_u128()), &price, charge.releases) {
+    let cost = balance.job_cost(&charge.event, charge.releases, charge.adjacency)?;
+    let id = undertone_privacy::ledger::ReservationId(manifest.job.0.as_u128());
+    match balance.reserve_job(id, &cost, charge.releases) {
         Ok(_) => {
             let after = balance.summary();
             let total = round_up(after.committed_epsilon);
             let remainder = round_down(after.left_epsilon);
             writeln!(out, "With this job it would be epsilon {total} of {epsilon}; {remainder} would remain.")?;
+            if let Some(certificate) = cost.certificate(charge.releases) {
+                let (mu, side) = (round_up(certificate.mu()), certificate.side_delta());
+                writeln!(
+                    out,
+                    "The account has the filter gaussian: the first release spends the job as a whole, mu {mu} and delta {side:.2e}."
+                )?;
+            }
         }
         Err(LedgerError::Refused(_)) => writeln!(out, "This job exceeds the limit: this site would refuse it.")?,
         Err(error) => return Err(error.into()),

@@ -14,10 +14,10 @@ use undertone_privacy::PrivacyUnit;
 use super::fault::count_paid;
 use super::{TestSite, run_blocking, sign};
 use crate::daemon::Site;
+use crate::daemon::acknowledge_end;
 use crate::daemon::decisions::{ProposalVerdict, judge};
 use crate::daemon::exchange::SiteExchange;
 use crate::daemon::lease::Lease;
-use crate::daemon::part::acknowledge_end;
 use crate::fixture::{JOB, ORGANIZATION, OURS, WORKER, limit, local, manifest};
 use crate::gateway::fake::start;
 use crate::run::{Outbound as _, RoundKey, RoundProgress, RunContext as _, RunError};
@@ -39,7 +39,7 @@ pub(super) fn policy() -> String {
 
 pub(super) fn spec() -> Transcription {
     let spec = json!({
-        "participant": { "dataset": OURS, "epsilon": 1.0, "delta": 1e-7, "distance": 6 },
+        "participant": { "dataset": OURS, "epsilon": 1.0, "delta": 1e-7, "distance": 10 },
         "providers": [{ "name": "one", "protocol": "deepgram" }],
         "vocabulary": { "from": "public", "words": ["medicine", "window"] },
     });

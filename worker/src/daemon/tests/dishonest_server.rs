@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use ed25519_dalek::SigningKey;
 use time::OffsetDateTime;
 use undertone_api::id::{DatasetId, JobId};
+use undertone_api::job::PartyTerms;
 use undertone_api::job::log::{Fault, SiteEvent};
 use uuid::Uuid;
 
 use super::*;
-use crate::daemon::part::{WorkExamination, acknowledge_end, begin_part, close_part, examine_work};
+use crate::daemon::{WorkExamination, acknowledge_end, begin_part, close_part, examine_work};
 use crate::fixture::{JOB, LEAD};
 use crate::gateway::OfferedWork;
 use crate::site::clock::Clock;
@@ -261,6 +262,7 @@ async fn approval_does_not_cover_the_same_work_of_another_job() {
             dataset: OURS,
             approve: true,
             reason: String::new(),
+            terms: PartyTerms::default(),
             at: (site.clock)(),
         };
         jobs::decide(&site.store, &decision, DecisionOrigin::Terminal).expect("it is open");
@@ -294,6 +296,7 @@ async fn refuse_after(place: &TestSite, server: &FakeServer, signed: &Signed, un
                 dataset: OURS,
                 approve: false,
                 reason: "not this month".to_owned(),
+                terms: PartyTerms::default(),
                 at: crate::site::clock::system()(),
             };
             jobs::decide(&store, &refusal, DecisionOrigin::Terminal).expect("it is open");

@@ -1,6 +1,7 @@
 //! Parts that this site holds stop here in every case, and the server receives a signed notification.
 
 use time::OffsetDateTime;
+use undertone_api::job::PartyTerms;
 use undertone_api::signed::SiteHold;
 
 use super::*;
@@ -127,6 +128,7 @@ async fn wait_for_the_steward_stops_the_deadlines() {
         dataset: OURS,
         approve: true,
         reason: String::new(),
+        terms: PartyTerms::default(),
         at: OffsetDateTime::UNIX_EPOCH,
     };
     jobs::decide(&site.store, &approval, DecisionOrigin::Terminal).expect("it is open");

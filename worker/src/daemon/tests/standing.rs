@@ -4,14 +4,15 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use time::{Duration, OffsetDateTime};
 use undertone_api::id::JobId;
+use undertone_api::job::PartyTerms;
 use undertone_api::signed::JobLimits;
-use undertone_privacy::ledger::Balance;
+use undertone_privacy::ledger::{Balance, FilterKind};
 use undertone_privacy::{Delta, Epsilon};
 use uuid::Uuid;
 
 use super::*;
 use crate::daemon::decisions::{self, consider, pending_decisions};
-use crate::daemon::part::{WorkExamination, begin_part, close_part, examine_work};
+use crate::daemon::{WorkExamination, begin_part, close_part, examine_work};
 use crate::gateway::OfferedWork;
 use crate::site::clock::{self, Clock};
 use crate::site::datasets::note_registered;
@@ -43,7 +44,8 @@ fn least_total(jobs: u64) -> f64 {
     let charge = make_job(0).participants[1].charge.clone().expect("it pays");
     let count_jobs = |sixteenths: u32| {
         let epsilon = Epsilon::new(f64::from(sixteenths) / 16.0).expect("a finite number");
-        let limit = LifetimeLimit { epsilon, delta: Delta::new(1e-6).expect("a probability") };
+        let limit =
+            LifetimeLimit { epsilon, delta: Delta::new(1e-6).expect("a probability"), filter: FilterKind::Renyi };
         let Ok(budget) = limit.budget(None) else { return 0 };
         let balance = Balance::new(Some(budget));
         let cost = balance.price(&charge.event, charge.adjacency).expect("it has a price");
@@ -96,6 +98,7 @@ fn make_decision(site: &Site, manifest: &Manifest, approve: bool) -> SiteDecisio
         dataset: OURS,
         approve,
         reason: if approve { String::new() } else { REFUSAL.to_owned() },
+        terms: PartyTerms::default(),
         at: (site.clock)(),
     }
 }

@@ -5,7 +5,7 @@
 //! any private data are read. Reading the file costs nothing: its own releases were charged when they were made.
 
 use undertone_api::job::INITIAL_MODEL;
-use undertone_api::job::dp_sgd::{RecurrentCell, Spec};
+use undertone_api::job::dp_sgd::{RecurrentCell, Spec, TrainingLoss};
 
 use super::error::TrainingError;
 use crate::run::evaluation::{digest_file, find_model, read_model};
@@ -41,7 +41,7 @@ pub(super) fn check_start(spec: &Spec, start: &Model, exchange: &mut dyn Artifac
     let Some(digest) = &spec.initial_model else { return Ok(()) };
     let initial = fetch_model(spec, digest, start.shape().inputs, exchange)?;
     let is_same = initial.shape() == start.shape() && initial.normalizer() == start.normalizer();
-    if is_same && (spec.warm_start.epochs > 0 || initial == *start) {
+    if is_same && (spec.warm_start.epochs > 0 || initial.has_same_scores(start)) {
         Ok(())
     } else {
         Err(TrainingError::OtherStart(digest.clone()).into())
@@ -61,9 +61,30 @@ fn open_model(spec: &Spec, digest: &str, inputs: usize, file: &[u8]) -> Result<M
     }
     let expected = ModelShape::from_spec(&spec.model, inputs, classes);
     let fields = describe_shape(model.shape()).into_iter().zip(describe_shape(&expected));
-    match fields.into_iter().find(|((_, file), (_, expected))| file != expected) {
-        Some(((field, file), (_, expected))) => Err(TrainingError::InitialLayers { field, file, expected }),
-        None => Ok(model),
+    if let Some(((field, file), (_, expected))) = fields.into_iter().find(|((_, file), (_, expected))| file != expected)
+    {
+        return Err(TrainingError::InitialLayers { field, file, expected });
+    }
+    check_loss(&model, spec.model.loss)?;
+    Ok(model)
+}
+
+/// Checks that the file's loss is that of the spec: with CTC the last class is the blank, so equal classes have other
+/// meanings. A file that records no loss passes, as the server has compared the specs of both jobs.
+fn check_loss(model: &Model, loss: TrainingLoss) -> Result<(), TrainingError> {
+    match model.usage().loss {
+        Some(file) if file != loss => {
+            let [file, expected] = [file, loss].map(|loss| loss_name(loss).to_owned());
+            Err(TrainingError::InitialLayers { field: "loss", file, expected })
+        }
+        _ => Ok(()),
+    }
+}
+
+const fn loss_name(loss: TrainingLoss) -> &'static str {
+    match loss {
+        TrainingLoss::CrossEntropy => "cross_entropy",
+        TrainingLoss::Ctc => "ctc",
     }
 }
 
@@ -85,11 +106,11 @@ fn describe_shape(shape: &ModelShape) -> [(&'static str, String); 7] {
 mod tests {
     #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-    use undertone_api::job::dp_sgd::{RecurrentCell, Spec};
+    use undertone_api::job::dp_sgd::{RecurrentCell, Spec, TrainingLoss};
 
     use super::{digest_file, open_model};
     use crate::run::dp_sgd::tests::test_spec;
-    use crate::speech::model::{Model, ModelShape, Normalizer};
+    use crate::speech::model::{Model, ModelShape, ModelUsage, Normalizer};
 
     /// A change of a spec, with what the error says of the file and of the spec.
     type LayerChange = (fn(&mut Spec), &'static str, &'static str);
@@ -123,6 +144,24 @@ mod tests {
         }
         let error = open_model(&spec, &digest, 13, &file).unwrap_err().to_string();
         assert!(error.contains("takes 3 coefficients") && error.contains("have 13"), "{error}");
+    }
+
+    #[test]
+    fn file_of_another_loss_is_refused() {
+        let mut model = Model::from_safetensors(&file_of(&test_spec())).unwrap();
+        let mut ctc = test_spec();
+        ctc.model.loss = TrainingLoss::Ctc;
+        for (loss, refused) in [(None, None), (Some(TrainingLoss::CrossEntropy), Some(&ctc))] {
+            model.set_usage(ModelUsage { loss, ..ModelUsage::default() });
+            let file = model.to_safetensors().unwrap();
+            let open = |spec: &Spec| open_model(spec, &digest_file(&file), 3, &file);
+            assert!(open(&test_spec()).is_ok());
+            assert_eq!(open(&ctc).is_err(), refused.is_some());
+            if let Some(spec) = refused {
+                let error = open(spec).unwrap_err().to_string();
+                assert!(error.contains("`loss` cross_entropy") && error.contains("`model.loss` ctc"), "{error}");
+            }
+        }
     }
 
     #[test]

@@ -23,7 +23,8 @@ use crate::speech::model::subset::CoordinateSubset;
 pub(super) struct ArmLearner<'a> {
     arm: Arm,
     rounds: &'a Rounds,
-    shares: Vec<NoiseShare>,
+    /// Each contributor's last round, and its share of the noise.
+    shares: Vec<(u32, NoiseShare)>,
     plan: CheckpointPlan,
     parts: ModelParts,
     subset: CoordinateSubset,
@@ -143,7 +144,9 @@ impl<'a> ArmLearner<'a> {
         if self.rounds.sends_updates() {
             parameters.iter_mut().zip(&average.mean).for_each(|(parameter, change)| *parameter += change);
         } else {
-            let noise = variance(&self.shares, average.contributors as usize);
+            let shares: Vec<_> =
+                self.shares.iter().filter(|(last, _)| *last >= round).map(|(_, share)| *share).collect();
+            let noise = variance(&shares, average.contributors as usize);
             optimizer.step(parameters, StepDirection::averaged(&average.mean, noise), pace);
         }
         if let Some(iterates) = iterates {
@@ -162,12 +165,13 @@ impl<'a> ArmLearner<'a> {
     }
 }
 
-/// Returns the weight of each contributor, and the noise of its vectors in an arm.
-fn noise_shares(spec: &Spec, arm: Arm, manifest: &Manifest) -> Vec<NoiseShare> {
+/// Returns the last round of each contributor of an arm, its weight, and the noise of its vectors.
+fn noise_shares(spec: &Spec, arm: Arm, manifest: &Manifest) -> Vec<(u32, NoiseShare)> {
     let share = |party: &Party| {
         let units = manifest.participants.iter().find(|signed| signed.dataset == party.dataset)?.units;
         let deviation = if arm == Arm::Private { party.deviation(units) } else { 0.0 };
-        Some(NoiseShare { weight: spec.weight(party, units), deviation })
+        let last = if arm == Arm::Private { spec.rounds_of(party) } else { u32::MAX };
+        Some((last, NoiseShare { weight: spec.weight(party, units), deviation }))
     };
     spec.participants.iter().filter_map(share).collect()
 }

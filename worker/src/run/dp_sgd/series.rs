@@ -69,7 +69,7 @@ impl ArmRun<'_> {
                 engine: &mut *engine,
                 exchange: &mut *exchange,
             };
-            contribution.contribute(site.mode(arm), audit.as_mut())?;
+            contribution.contribute(site.mode_in_round(arm, key.round), audit.as_mut())?;
             learner.apply(&exchange.fetch_average(key)?)?;
             learner.add_seconds(began.elapsed().as_secs_f64());
             let is_last = key.round == rounds.rounds;

@@ -139,6 +139,13 @@ impl TrainingSite {
         }
     }
 
+    /// Returns its contribution to a round of an arm: none after the last private round that its terms name. It follows
+    /// the later rounds without sending anything.
+    pub(super) fn mode_in_round(&self, arm: Arm, round: u32) -> ContributionMode {
+        let is_over = arm == Arm::Private && self.party.rounds.is_some_and(|last| round > last);
+        if is_over { ContributionMode::None } else { self.mode(arm) }
+    }
+
     /// Returns the sampler of its units, by its sampling rate, and of `canaries` canaries, numbered after the units.
     pub(super) const fn sampler(&self, canaries: usize) -> Sampler {
         Sampler::new(self.units.len() + canaries, self.party.sampling_rate)

@@ -16,8 +16,9 @@ use crate::dp::layers::output::FrameScore;
 use crate::dp::optimizer::StepDirection;
 use crate::run::{Artifacts, RunContext, RunError, check_cancelled};
 use crate::speech::dataset::Split;
+use crate::speech::features::Normalization;
 use crate::speech::model::gradient::Engine;
-use crate::speech::model::{Model, ModelShape, Normalizer};
+use crate::speech::model::{FeatureSettings, Model, ModelShape, ModelUsage, Normalizer};
 
 /// The highest number of measurements of the public arm; with more epochs, they are spaced out.
 const MEASUREMENTS: u32 = 50;
@@ -36,6 +37,8 @@ pub(super) fn train(
         Some(digest) => initial::fetch_model(spec, digest, site.dataset().meta().inputs, exchange)?,
         None => initialize_model(spec, site, seed)?,
     };
+    let usage = model.usage().clone().or(describe_usage(spec, site));
+    model.set_usage(usage);
     site.check_model(&model)?;
     tests.check(model.shape().inputs, model.shape().classes)?;
     let plan = CheckpointPlan { length: model.parameters().len(), rule, averaging: None };
@@ -70,6 +73,18 @@ pub(super) fn train(
         checkpoint.save(exchange.folder(), Arm::Public.series())?;
     }
     Ok(TrainedModel { model, seconds: checkpoint.seconds })
+}
+
+/// Returns the settings of use that the lead's public data give.
+fn describe_usage(spec: &Spec, site: &TrainingSite) -> ModelUsage {
+    let meta = site.dataset().meta();
+    let features = FeatureSettings {
+        sample_rate: meta.sample_rate,
+        subtracts_mean: meta.treatment.map(|treatment| treatment.normalization != Normalization::None),
+        text: ModelUsage::shorten(&meta.features),
+    };
+    let labels = Some(ModelUsage::shorten(&meta.labels));
+    ModelUsage { loss: Some(spec.model.loss), features: Some(features), labels }
 }
 
 /// Makes a model with random parameters, before its first step.

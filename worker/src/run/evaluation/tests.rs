@@ -148,6 +148,7 @@ fn manifest(spec: Spec) -> Manifest {
         model: None,
         initial_model: None,
         limits: None,
+        proposal: None,
         issued_at: OffsetDateTime::UNIX_EPOCH,
     }
 }

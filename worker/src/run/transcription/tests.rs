@@ -276,7 +276,7 @@ fn outcome_of_public_recordings_is_reported() {
 fn job_that_the_site_cannot_do_is_refused_before_any_cost() {
     type Change = fn(&mut Spec);
     let changes: [(Change, &str); 9] = [
-        (|spec| spec.participant.distance = NonZeroU32::new(5).unwrap(), "one spoken word changes up to 6 counts"),
+        (|spec| spec.participant.distance = NonZeroU32::new(9).unwrap(), "one spoken word changes up to 10 counts"),
         (|spec| spec.providers[0].name = "three".to_owned(), "three"),
         (|spec| spec.providers[0].protocol = ProviderProtocol::Google, "another protocol"),
         (|spec| spec.voice = undertone_api::job::transcription::OutputVoice::Url, "[transcription.voice]"),

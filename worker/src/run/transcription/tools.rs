@@ -201,8 +201,8 @@ fn load_corpus(corpus: CorpusSpec, site: &TranscriptionSite) -> Result<TextCorpu
 
 fn start_voice(spec: &Spec, settings: &TranscriptionSettings) -> Result<Box<dyn OneVoice>, TranscriptionError> {
     let configured = match (spec.voice, &settings.voice) {
-        (VoiceSpec::Mcadams { alpha }, _) => VoiceConfig::Mcadams { alpha },
-        (VoiceSpec::Vocoder { detail }, _) => VoiceConfig::Vocoder { detail },
+        (VoiceSpec::Mcadams { alpha, .. }, _) => VoiceConfig::Mcadams { alpha },
+        (VoiceSpec::Vocoder { detail, varied }, _) => VoiceConfig::Vocoder { detail, varied },
         (VoiceSpec::Cloned, _) if settings.clones() => return Ok(Box::new(OriginalVoice)),
         (VoiceSpec::Cloned, _) => return Err(TranscriptionError::NoImitatedVoices),
         (VoiceSpec::Command, Some(voice @ VoiceConfig::Command { .. }))

@@ -6,7 +6,7 @@ use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde::{Deserialize, Serialize};
 use undertone_api::model::{PERSONAL_FORMAT, PersonalMarkScan};
 
-use super::{Model, ModelShape, Normalizer};
+use super::{Model, ModelShape, ModelUsage, Normalizer};
 
 /// Reasons why bytes are not a model.
 #[derive(Debug, thiserror::Error)]
@@ -42,18 +42,20 @@ const FORMAT: &str = "undertone-senone/2";
 /// Maximum coefficients per frame.
 const MOST_INPUTS: usize = 1 << 16;
 
-/// The metadata as JSON: the format and every dimension.
+/// The metadata as JSON: the format, every dimension, and the settings of use that the model records.
 #[derive(Serialize, Deserialize)]
 struct ModelMetadata {
     format: String,
     #[serde(flatten)]
     shape: ModelShape,
+    #[serde(flatten)]
+    usage: ModelUsage,
 }
 
 impl ModelMetadata {
     /// Returns the dimensions, if each is within the limits of a job, so that no computation overflows.
     fn shape(&self) -> Result<ModelShape, ModelError> {
-        let Self { format, shape } = self;
+        let Self { format, shape, usage: _ } = self;
         let within = (format == FORMAT || format == PERSONAL_FORMAT)
             && (1..=MOST_INPUTS).contains(&shape.inputs)
             && (1..=2048).contains(&shape.hidden)
@@ -80,7 +82,7 @@ impl Model {
 
     /// Returns the model as a safetensors file: a matrix for each of [`ModelShape::matrices`] (biases as rows, see the table
     /// of the module), `normalizer.mean` and `normalizer.deviation`, all little-endian `f32`. The metadata entry
-    /// `model` contains all dimensions as JSON. The same model gives the same bytes.
+    /// `model` contains all dimensions and the settings of use as JSON. The same model gives the same bytes.
     ///
     /// # Errors
     /// [`ModelError::Format`] if the tensors cannot be serialized; this does not happen for a valid model.
@@ -103,7 +105,7 @@ impl Model {
         for (name, dimensions, data) in &parts {
             views.push((name.as_str(), TensorView::new(Dtype::F32, dimensions.clone(), data)?));
         }
-        let about = ModelMetadata { format: format.to_owned(), shape: self.shape };
+        let about = ModelMetadata { format: format.to_owned(), shape: self.shape, usage: self.usage.clone() };
         let about = serde_json::to_string(&about).map_err(|error| ModelError::ModelMetadata(error.to_string()))?;
         Ok(safetensors::serialize(views, Some(HashMap::from([(ABOUT.to_owned(), about)])))?)
     }
@@ -128,14 +130,16 @@ impl Model {
         let tensors = SafeTensors::deserialize(file)?;
         let (_, mean) = read(&tensors, MEAN)?;
         let (_, deviation) = read(&tensors, DEVIATION)?;
-        let (shape, names) = match header.metadata().as_ref().and_then(|about| about.get(ABOUT)) {
-            Some(about) => {
-                let about: ModelMetadata = serde_json::from_str(about)
-                    .map_err(|error| ModelError::ModelMetadata(format!("its metadata: {error}")))?;
-                let shape = about.shape()?;
-                (shape, shape.matrices().into_iter().map(|(_, name, _)| name).collect())
-            }
-            None => (first_format(&tensors, mean.len())?, vec!["lstm.weight".to_owned(), "linear.weight".to_owned()]),
+        let about = header.metadata().as_ref().and_then(|about| about.get(ABOUT));
+        let (shape, names, usage) = if let Some(about) = about {
+            let about: ModelMetadata = serde_json::from_str(about)
+                .map_err(|error| ModelError::ModelMetadata(format!("its metadata: {error}")))?;
+            let shape = about.shape()?;
+            let names: Vec<String> = shape.matrices().into_iter().map(|(_, name, _)| name).collect();
+            (shape, names, about.usage)
+        } else {
+            let names = vec!["lstm.weight".to_owned(), "linear.weight".to_owned()];
+            (first_format(&tensors, mean.len())?, names, ModelUsage::default())
         };
         if mean.len() != shape.inputs {
             return Err(wrong(MEAN, "is not one number for each input"));
@@ -151,7 +155,7 @@ impl Model {
             }
             parameters.extend(values);
         }
-        Ok(Self { shape, normalizer: Normalizer { mean, deviation }, parameters })
+        Ok(Self { shape, normalizer: Normalizer { mean, deviation }, parameters, usage })
     }
 }
 
@@ -200,10 +204,10 @@ mod tests {
     use std::collections::HashMap;
 
     use safetensors::tensor::{Dtype, SafeTensors, TensorView};
-    use undertone_api::job::dp_sgd::{AcousticModel as Proposed, RecurrentCell};
+    use undertone_api::job::dp_sgd::{AcousticModel as Proposed, RecurrentCell, TrainingLoss};
 
     use super::{ABOUT, bytes};
-    use crate::model::{Model, ModelError, ModelShape, Normalizer};
+    use crate::model::{FeatureSettings, Model, ModelError, ModelShape, ModelUsage, Normalizer};
 
     fn model(shape: ModelShape) -> Model {
         let normalizer = Normalizer { mean: vec![0.5; shape.inputs], deviation: vec![1.5; shape.inputs] };
@@ -230,6 +234,22 @@ mod tests {
             assert_eq!(Model::from_safetensors(&file).unwrap(), model);
             assert_eq!(model.to_safetensors().unwrap(), file);
         }
+    }
+
+    #[test]
+    fn model_file_keeps_the_settings_of_its_use() {
+        let features = FeatureSettings { sample_rate: 16_000, subtracts_mean: Some(false), text: "MFCC".to_owned() };
+        let usage =
+            ModelUsage { loss: Some(TrainingLoss::Ctc), features: Some(features), labels: Some("ä".repeat(400)) };
+        let mut model = model(rich());
+        assert_eq!(model.usage(), &ModelUsage::default());
+        model.set_usage(usage.clone());
+        let file = model.to_safetensors().unwrap();
+        assert_eq!(Model::from_safetensors(&file).unwrap().usage(), &usage);
+        assert_eq!(Model::from_site_file(&model.to_personal_file().unwrap()).unwrap(), model);
+        assert_eq!(ModelUsage::shorten(&"xä".repeat(400)).len(), 499, "at the end of a character");
+        let older = ModelUsage { labels: Some("own".to_owned()), ..ModelUsage::default() };
+        assert_eq!(older.or(usage).labels.as_deref(), Some("own"));
     }
 
     #[test]

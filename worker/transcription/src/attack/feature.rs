@@ -21,6 +21,12 @@ const VOICED: f32 = 0.5;
 pub const VOICE: usize = 3 * COEFFICIENTS + 3;
 /// Number of values of [`sound`].
 pub const SOUND: usize = VOICE + 7;
+/// Distances of frames, 10 ms each, whose similarity [`trajectory`] measures.
+const DISTANCES: [usize; 6] = [1, 2, 4, 8, 16, 32];
+/// Quantiles of the steps from frame to frame, percent.
+const QUANTILES: [usize; 6] = [10, 50, 75, 90, 97, 100];
+/// Number of values of [`trajectory`].
+pub const TRAJECTORY: usize = (DISTANCES.len() + 2) * COEFFICIENTS + QUANTILES.len();
 /// Number of values of [`words`].
 pub const WORDS: usize = 5;
 
@@ -69,6 +75,33 @@ pub fn sound(mfcc: &mut Mfcc, samples: &[f32]) -> Vec<f32> {
         quiet(&mut levels.iter().rev()),
         (differences / (power + 1e-10) + 1e-6).ln(),
     ]);
+    values
+}
+
+/// Returns features of how a sound moves, [`TRAJECTORY`] values of mono samples at 16 kHz: the autocorrelation of each MFCC over 10 to
+/// 320 ms, its skewness and kurtosis, and quantiles of the steps between frames. Joined sounds have larger steps, and engines smoother
+/// paths.
+pub fn trajectory(mfcc: &mut Mfcc, samples: &[f32]) -> Vec<f32> {
+    let frames = mfcc.compute(samples);
+    let rows: Vec<&[f32]> = frames.chunks_exact(COEFFICIENTS).collect();
+    let mut values = Vec::with_capacity(TRAJECTORY);
+    for at in 0..COEFFICIENTS {
+        let (mean, deviation) = moments(rows.iter().map(|row| row[at]));
+        let path: Vec<f32> = rows.iter().map(|row| (row[at] - mean) / deviation.max(1e-4)).collect();
+        let count = path.len().max(1) as f32;
+        for distance in DISTANCES {
+            let later = path.get(distance..).unwrap_or_default();
+            values.push(product(later, &path[..later.len()]) / count);
+        }
+        values.push(path.iter().map(|value| value.powi(3)).sum::<f32>() / count);
+        values.push(path.iter().map(|value| value.powi(4)).sum::<f32>() / count);
+    }
+    let step =
+        |one: &[f32], next: &[f32]| one.iter().zip(next).skip(1).map(|(a, b)| (b - a).powi(2)).sum::<f32>().sqrt();
+    let mut steps: Vec<f32> = rows.array_windows().map(|[one, next]| step(one, next)).collect();
+    steps.sort_by(f32::total_cmp);
+    let quantile = |percent: usize| steps.get(steps.len().saturating_sub(1) * percent / 100).copied().unwrap_or(0.0);
+    values.extend(QUANTILES.map(quantile));
     values
 }
 
@@ -130,7 +163,7 @@ mod tests {
 
     use std::f32::consts::TAU;
 
-    use super::{RATE, SOUND, VOICE, WORDS, sound, voice, words};
+    use super::{QUANTILES, RATE, SOUND, TRAJECTORY, VOICE, WORDS, sound, trajectory, voice, words};
     use crate::piece::{Recognition, TimedWord};
     use crate::vocabulary::language::StemmingLanguage;
     use crate::vocabulary::{WordList, public};
@@ -145,9 +178,18 @@ mod tests {
         let mut mfcc = Mfcc::new();
         for samples in [vec![], vec![0.0; 1], tone(200.0, 399), vec![0.0; 16_000], tone(100.0, 16_000)] {
             let (who, what) = (voice(&mut mfcc, &samples), sound(&mut mfcc, &samples));
-            assert_eq!((who.len(), what.len()), (VOICE, SOUND));
-            assert!(what.iter().all(|value| value.is_finite()), "{} samples", samples.len());
+            let path = trajectory(&mut mfcc, &samples);
+            assert_eq!((who.len(), what.len(), path.len()), (VOICE, SOUND, TRAJECTORY));
+            assert!(what.iter().chain(&path).all(|value| value.is_finite()), "{} samples", samples.len());
         }
+    }
+
+    #[test]
+    fn join_of_two_sounds_has_a_larger_step() {
+        let largest = |samples: &[f32]| *trajectory(&mut Mfcc::new(), samples).last().unwrap();
+        let joined = [tone(300.0, 8_000), tone(2_000.0, 8_000)].concat();
+        assert_eq!(QUANTILES.last(), Some(&100));
+        assert!(largest(&joined) > 2.0 * largest(&tone(300.0, 16_000)), "{}", largest(&joined));
     }
 
     #[test]

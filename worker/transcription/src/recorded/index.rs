@@ -24,8 +24,8 @@ use undertone_worker_site::folder::{FolderError, create_private, sync_folder, wr
 use undertone_worker_site::progress::ProgressReporter;
 use undertone_worker_speech::recordings::{Recording, Recordings};
 
-/// Version of the format. Since 2, pieces are cut on the public grid.
-pub const FORMAT: u32 = 2;
+/// Version of the format. In 2, pieces were cut on a grid of 3 s; since 3, they are cut at rests.
+pub const FORMAT: u32 = 3;
 
 /// The source of an index. Any difference gives other pieces.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -58,7 +58,7 @@ fn sentences_lie_in_pieces_for_any_block_size() {
     let mut end = 0;
     for (number, SpokenPiece { piece, audio }) in spoken_pieces.iter().enumerate() {
         assert_eq!(piece.id as usize, number);
-        assert!(piece.samples.start >= end && audio.len() <= limits.most_samples());
+        assert!(piece.samples.start >= end && audio.len() <= limits.most_held());
         end = piece.samples.end;
         assert_eq!(audio, &samples[piece.samples.start as usize..piece.samples.end as usize]);
     }
@@ -76,25 +76,28 @@ fn cuts(samples: &[f32]) -> Vec<u64> {
 }
 
 #[test]
-fn boundary_lies_at_quietest_point_of_its_zone() {
+fn cuts_lie_at_rests() {
     let mut samples = vec![0.5; 160_000];
-    // Three quieter intervals of 60 ms: in the first zone, beyond it, and in the second.
-    for (at, level) in [(52_000, 0.01), (66_000, 0.0), (90_000, 0.02)] {
+    // Quieter intervals of 60 ms. The second is near a quieter one, and the last is near the end.
+    for (at, level) in [(30_000, 0.01), (60_000, 0.02), (70_000, 0.0), (100_000, 0.02), (150_000, 0.0)] {
         samples[at..at + 960].fill(level);
     }
-    let cuts = cuts(&samples);
-    assert_eq!(cuts.len(), 4, "{cuts:?}");
-    assert!(cuts[0].abs_diff(52_480) <= 40 && cuts[1].abs_diff(90_480) <= 40, "{cuts:?}");
-    assert_eq!(cuts[2..], [144_000, 160_000], "equally loud: the middle of the zone; and the end");
+    let expected = [30_480, 70_480, 100_480, 160_000];
+    assert_eq!(cuts(&samples), expected);
+    samples.splice(20_000..20_000, vec![0.5; 777]);
+    assert_eq!(cuts(&samples), expected.map(|cut| cut + 777), "cuts move with the sound");
 }
 
 #[test]
-fn zone_beyond_the_end_has_no_cut() {
-    // The first zone is from 2.25 s to 3.75 s.
-    for (samples, windows) in [(59_999, 1), (60_000, 2), (1, 1), (0, 0)] {
-        let cuts = cuts(&vec![0.1; samples]);
-        assert_eq!(cuts.len(), windows, "{cuts:?}");
-        assert!(cuts.last().is_none_or(|end| *end == samples as u64));
+fn window_without_rest_is_divided_after_twenty_seconds() {
+    // 20 s are one window, and any longer window has parts of 10 to 20 s.
+    for (samples, expected) in [
+        (1, vec![1]),
+        (320_000, vec![320_000]),
+        (320_001, vec![160_000, 320_001]),
+        (500_000, vec![160_000, 320_000, 500_000]),
+    ] {
+        assert_eq!(cuts(&vec![0.1; samples]), expected, "{samples}");
     }
 }
 
@@ -123,19 +126,18 @@ fn limits_out_of_range_are_refused_by_field() {
     let usual = SegmentLimits::default();
     assert_eq!(usual.check(), Ok(()));
     let wrong = [
-        (SegmentLimits { window: 0.9, ..usual }, "window = 0.9: choose it between 1 and 30"),
-        (SegmentLimits { window: 31.0, ..usual }, "window = 31"),
-        (SegmentLimits { zone: 3.1, ..usual }, "zone = 3.1: choose it between 0.1 and 3"),
+        (SegmentLimits { rest: 0.4, ..usual }, "rest = 0.4: choose it between 0.5 and 8"),
+        (SegmentLimits { rest: 8.1, ..usual }, "rest = 8.1"),
         (SegmentLimits { margin: 1.1, ..usual }, "margin = 1.1: choose it between 0 and 1"),
         (SegmentLimits { threshold: 1.0, ..usual }, "threshold = 1"),
-        (SegmentLimits { window: f64::NAN, ..usual }, "window = NaN"),
+        (SegmentLimits { rest: f64::NAN, ..usual }, "rest = NaN"),
     ];
     for (limits, expected) in wrong {
         let message = segment(blocks(&[], 1), limits).err().unwrap().to_string();
         assert!(message.starts_with(expected), "{message}");
     }
-    let least = SegmentLimits { window: 1.0, zone: 0.1, margin: 0.0, threshold: 0.2 };
-    let most = SegmentLimits { window: 30.0, zone: 30.0, margin: 1.0, threshold: 0.9 };
+    let least = SegmentLimits { rest: 0.5, margin: 0.0, threshold: 0.2 };
+    let most = SegmentLimits { rest: 8.0, margin: 1.0, threshold: 0.9 };
     assert_eq!((least.check(), most.check()), (Ok(()), Ok(())));
 }
 

@@ -62,7 +62,12 @@ fn noise(noise_multiplier: f64) -> Noise {
 }
 
 fn spec() -> Spec {
-    let party = |index, noise| Party { dataset: id(index), sampling_rate: SamplingRate::new(0.1).unwrap(), noise };
+    let party = |index, noise| Party {
+        dataset: id(index),
+        sampling_rate: SamplingRate::new(0.1).unwrap(),
+        noise,
+        rounds: None,
+    };
     let rounds = Rounds {
         evaluate_every: 5,
         deadline_seconds: 60,
@@ -74,6 +79,7 @@ fn spec() -> Spec {
         model: AcousticModel::lstm(200, None),
         initial_model: None,
         participants: vec![party(LEAD, None), party(OURS, Some(noise(1.0)))],
+        open_terms: Vec::new(),
         tests: vec![TestSet { name: "common".to_owned(), dataset: id(TEST) }],
         warm_start: WarmStart { epochs: 1, batch: 8, learning_rate: 0.01, seed: 1 },
         open: Some(rounds),

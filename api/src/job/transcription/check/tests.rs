@@ -49,6 +49,10 @@ fn price(spec: &mut Spec, currency: &str, per_minute: &str) {
     spec.providers[0].price = Some(Price { currency, per_minute, step_seconds: 1, least_seconds: 0 });
 }
 
+fn mcadams(alpha: f64) -> OutputVoice {
+    OutputVoice::Mcadams { alpha, speakers_identifiable: true }
+}
+
 fn from_data(spec: &mut Spec, top_percent: f64, above: f64, most: u32) {
     spec.vocabulary = Vocabulary::Data { top_percent, above: Some(above), most, words: Vec::new() };
 }
@@ -91,15 +95,15 @@ const LIMITS: &[(&str, &[SpecChange], &[SpecChange])] = &[
         "spec.participant.distance",
         &[
             |spec, _| spec.participant.distance = count(10_001),
-            // Speech of a second and a half changes up to six counts.
-            |spec, _| spec.participant.distance = count(5),
+            // One word changes up to ten counts.
+            |spec, _| spec.participant.distance = count(9),
             |spec, dataset| {
-                spec.participant.distance = count(5);
+                spec.participant.distance = count(9);
                 dataset.visibility = Visibility::Open;
             },
         ],
         &[
-            |spec, _| spec.participant.distance = count(6),
+            |spec, _| spec.participant.distance = count(10),
             |spec, dataset| {
                 spec.participant.distance = count(1);
                 dataset.visibility = Visibility::Public;
@@ -237,27 +241,44 @@ const LIMITS: &[(&str, &[SpecChange], &[SpecChange])] = &[
     (
         "spec.voice.alpha",
         &[
-            |spec, _| spec.voice = OutputVoice::Mcadams { alpha: 0.49 },
-            |spec, _| spec.voice = OutputVoice::Mcadams { alpha: 1.51 },
-            |spec, _| spec.voice = OutputVoice::Mcadams { alpha: 1.0 },
-            |spec, _| spec.voice = OutputVoice::Mcadams { alpha: f64::NAN },
+            |spec, _| spec.voice = mcadams(0.49),
+            |spec, _| spec.voice = mcadams(1.51),
+            |spec, _| spec.voice = mcadams(1.0),
+            |spec, _| spec.voice = mcadams(f64::NAN),
         ],
         &[
-            |spec, _| spec.voice = OutputVoice::Mcadams { alpha: 0.5 },
-            |spec, _| spec.voice = OutputVoice::Mcadams { alpha: 0.95 },
-            |spec, _| spec.voice = OutputVoice::Mcadams { alpha: 1.05 },
+            |spec, _| spec.voice = mcadams(0.5),
+            |spec, _| spec.voice = mcadams(0.95),
+            |spec, _| spec.voice = mcadams(1.05),
             |spec, _| spec.voice = OutputVoice::Url,
+        ],
+    ),
+    (
+        "spec.voice.speakers_identifiable",
+        &[
+            |spec, _| spec.voice = OutputVoice::Mcadams { alpha: 0.8, speakers_identifiable: false },
+            |spec, dataset| {
+                spec.voice = OutputVoice::Mcadams { alpha: 0.8, speakers_identifiable: false };
+                dataset.visibility = Visibility::Open;
+            },
+        ],
+        &[
+            |spec, _| spec.voice = mcadams(0.8),
+            |spec, dataset| {
+                spec.voice = OutputVoice::Mcadams { alpha: 0.8, speakers_identifiable: false };
+                dataset.visibility = Visibility::Public;
+            },
         ],
     ),
     (
         "spec.voice.detail",
         &[
-            |spec, _| spec.voice = OutputVoice::Vocoder { detail: 7 },
-            |spec, _| spec.voice = OutputVoice::Vocoder { detail: 21 },
+            |spec, _| spec.voice = OutputVoice::Vocoder { detail: 7, varied: false },
+            |spec, _| spec.voice = OutputVoice::Vocoder { detail: 21, varied: false },
         ],
         &[
-            |spec, _| spec.voice = OutputVoice::Vocoder { detail: 8 },
-            |spec, _| spec.voice = OutputVoice::Vocoder { detail: 20 },
+            |spec, _| spec.voice = OutputVoice::Vocoder { detail: 8, varied: false },
+            |spec, _| spec.voice = OutputVoice::Vocoder { detail: 20, varied: false },
         ],
     ),
     (
@@ -294,7 +315,7 @@ fn all_violations_are_reported_at_once() {
         spec.providers.clear();
         delta(spec, 0.0);
         spec.language = String::new();
-        spec.voice = OutputVoice::Mcadams { alpha: 1.0 };
+        spec.voice = mcadams(1.0);
         spec.crowded = CrowdedPieces::Send;
     });
     let wrong = ["spec.providers", "spec.participant.delta", "spec.language", "spec.voice.alpha", "spec.crowded"];

@@ -123,7 +123,7 @@ fn render_charge(
         words::plural(dataset.records.0, "row"),
         words::plural((f64::from(gate.threshold.get()) / gate.sampling_rate.get()).ceil() as u64, "time"),
     );
-    let others = others(dataset, &charge, standings).into_iter();
+    let others = others(dataset, &charge, standings, None).into_iter();
     let others = others.map(|(text, fits)| if fits { line(text) } else { bad(text) }).collect_view();
     view! { {gauge}{others}{line(summary)}{render_bounds(&gate, &charge)}{account.map(|delta| render_solutions(&gate, &charge, delta))} }
         .into_any()

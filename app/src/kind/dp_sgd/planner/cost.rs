@@ -8,6 +8,7 @@ use undertone_api::dataset::Dataset;
 use undertone_api::id::{ConsortiumId, DatasetId};
 use undertone_api::plan::AffordableRounds;
 use undertone_api::problem::Violation;
+use undertone_privacy::ledger::FilterKind;
 
 use crate::component::gauge::Gauge;
 use crate::kind::dp_sgd::{PartyVerdict, PlanPrices, TrainingPlan};
@@ -83,6 +84,7 @@ fn render_verdict(verdict: PartyVerdict) -> AnyView {
             view! {
                 <Gauge reading ghost=Some(ghost)/>
                 <p class="hint" class:bad-text=!ghost.fits>{describe_charge(&payment, epochs.0)}{room}</p>
+                {(payment.filter == FilterKind::Gaussian).then(|| line("Gaussian filter: the first release spends the whole job."))}
                 {ghost.fits.then(|| view! { <p class="hint">{describe_remainder(&payment)}</p> })}
                 {(exact > 0).then(|| render_exact_releases(exact))}
                 {others.into_iter().map(|(effect, fits)| view! { <p class="hint" class:bad-text=!fits>{effect}</p> }).collect_view()}

@@ -100,7 +100,7 @@ fn render_charge(
         Some(Err(NoPayment::Unpriced(why))) => bad(why),
         Some(Ok(payment)) => render_payment(&payment),
     };
-    let others = others(dataset, &charge, standings).into_iter();
+    let others = others(dataset, &charge, standings, None).into_iter();
     let others = others.map(|(text, fits)| if fits { line(text) } else { bad(text) }).collect_view();
     view! { {gauge}{others} }.into_any()
 }

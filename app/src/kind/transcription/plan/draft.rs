@@ -34,9 +34,12 @@ impl TranscriptionPlan {
             above,
             most,
             corpus: spec.dummies.corpus,
-            voice: spec.voice.word().to_owned(),
-            alpha: if let OutputVoice::Mcadams { alpha } = spec.voice { alpha } else { first.alpha },
-            detail: if let OutputVoice::Vocoder { detail } = spec.voice { detail } else { first.detail },
+            voice: match spec.voice {
+                OutputVoice::Vocoder { varied: true, .. } => "varied".to_owned(),
+                voice => voice.word().to_owned(),
+            },
+            alpha: if let OutputVoice::Mcadams { alpha, .. } = spec.voice { alpha } else { first.alpha },
+            detail: if let OutputVoice::Vocoder { detail, .. } = spec.voice { detail } else { first.detail },
             crowded: spec.crowded,
             recognizer: spec.recognizer,
         }

@@ -27,11 +27,13 @@ impl TranscriptionPlan {
             say("colluding", "at least 1: each recognizer hears its own part".to_owned());
         }
         let voice = match self.voice.as_str() {
-            "vocoder" => OutputVoice::Vocoder { detail: self.detail },
+            // The form states the consequence beside the choice.
+            "mcadams" => OutputVoice::Mcadams { alpha: self.alpha, speakers_identifiable: true },
             "command" => OutputVoice::Command,
             "url" => OutputVoice::Url,
             "cloned" => OutputVoice::Cloned,
-            _ => OutputVoice::Mcadams { alpha: self.alpha },
+            "vocoder" => OutputVoice::Vocoder { detail: self.detail, varied: false },
+            _ => OutputVoice::Vocoder { detail: self.detail, varied: true },
         };
         let words = parse_words(&self.words);
         let vocabulary = if self.from == "data" {

@@ -124,7 +124,7 @@ fn render_charge(
         Some(Err(NoPayment::Unpriced(why))) => bad(why),
         Some(Ok(payment)) => {
             let side_delta = standing.and_then(|standing| describe_side_delta(standing, &charge));
-            let others = others(dataset, &charge, standings).into_iter();
+            let others = others(dataset, &charge, standings, None).into_iter();
             let others =
                 others.map(|(said, fits)| view! { <p class="hint" class:bad-text=!fits>{said}</p> }).collect_view();
             view! { {render_payment(&payment)}{others}{side_delta.map(|side_delta| view! { <p class="hint">{side_delta}</p> })} }

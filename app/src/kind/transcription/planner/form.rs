@@ -133,14 +133,16 @@ fn render_vocabulary(plan: &TranscriptionPlan) -> AnyView {
 /// The measured protection of the product's own voices.
 const SPEAKER_IDENTIFICATION: &str = "Of 91 speakers, a recognizer that knows recordings of them identifies 80 % as recorded \
                           and 1.5 % after the McAdams coefficient. A recognizer that knows recordings converted in \
-                          the same way identifies 76 % after the McAdams coefficient and 15 to 19 % after the \
-                          vocoder (1 % by guessing). Fewer vocoder coefficients hide more and reduce the accuracy \
-                          of words.";
+                          the same way identifies 76 % after the McAdams coefficient, 19 to 40 % after the \
+                          vocoder with one voice and 7 % with random voices (1 % by guessing). Fewer vocoder coefficients hide more and reduce the accuracy \
+                          of words. For McAdams and for unchanged voices, the site’s policy must set \
+                          voices_may_leave.";
 
 fn render_site(plan: &TranscriptionPlan) -> AnyView {
     let voices = vec![
-        ("mcadams".to_owned(), "McAdams coefficient, at the site".to_owned()),
-        ("vocoder".to_owned(), "vocoder, at the site".to_owned()),
+        ("varied".to_owned(), "vocoder, at the site: another random voice for each piece".to_owned()),
+        ("vocoder".to_owned(), "vocoder, at the site: one voice".to_owned()),
+        ("mcadams".to_owned(), "McAdams coefficient, at the site: I accept that speakers can be identified".to_owned()),
         ("command".to_owned(), "the site’s own program".to_owned()),
         ("url".to_owned(), "the site’s own server".to_owned()),
         ("cloned".to_owned(), "none: voices leave unchanged, dummies imitate them".to_owned()),

@@ -6,6 +6,7 @@
 
 use sea_orm::{ColumnTrait as _, ConnectionTrait, EntityTrait as _, QueryFilter as _, QueryOrder as _};
 use undertone_api::id::{DatasetId, JobId};
+use undertone_api::job::PartyTerms;
 use undertone_api::problem::{Code, Violation};
 use undertone_api::signed::{ApprovalRule, Consent, MOST_APPROVAL_BYTES, SignedApproval, SiteApproval};
 use uuid::Uuid;
@@ -32,7 +33,8 @@ pub(crate) async fn load_rules(
     Ok(rows.into_iter().filter_map(stated).collect())
 }
 
-/// Returns the evidence behind a steward's approval of this manifest.
+/// Returns the evidence behind a steward's approval of this manifest, and the signed answer to its open terms where the
+/// site verifies the signature.
 ///
 /// # Errors
 /// `validation_failed` without a signature that the site demands, `wrong_state` while the site has pinned no key,
@@ -43,9 +45,9 @@ pub(super) fn steward_consent(
     manifest: &str,
     job: JobId,
     dataset: DatasetId,
-) -> Result<Consent, Error> {
+) -> Result<(Consent, Option<PartyTerms>), Error> {
     let Some(site) = site.filter(|site| site.rule == ApprovalRule::Steward) else {
-        return Ok(rule_consent(site));
+        return Ok((rule_consent(site), None));
     };
     if site.keys.is_empty() {
         return Err(Error::wrong_state(
@@ -59,9 +61,24 @@ pub(super) fn steward_consent(
         return Err(Error::validation(vec![Violation::new("signature", message)]));
     };
     let key = signature.approves(manifest, job, dataset, &site.keys);
-    let key =
+    let (key, terms) =
         key.map_err(|problem| Error::problem(Code::BadSignature, format!("the approval is not valid: {problem}")))?;
-    Ok(Consent::Signed { key })
+    Ok((Consent::Signed { key }, Some(terms)))
+}
+
+/// Returns the answer in force: the signed one if there is one, which a requested answer must equal.
+pub(super) fn agreed_terms(signed: Option<&PartyTerms>, requested: Option<&PartyTerms>) -> Result<PartyTerms, Error> {
+    match (signed, requested) {
+        (Some(signed), Some(requested)) if signed != requested => {
+            let detail = format!(
+                "the request answers with other terms ({requested}) than the signed approval ({signed}): sign the answer \
+                 that you send, or send no terms beside the signature"
+            );
+            Err(Error::problem(Code::BadSignature, detail))
+        }
+        (Some(terms), _) | (None, Some(terms)) => Ok(terms.clone()),
+        (None, None) => Ok(PartyTerms::default()),
+    }
 }
 
 /// Returns the evidence behind an approval without a signature, under a site's rule. A site without a stated rule may

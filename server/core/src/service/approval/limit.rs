@@ -13,7 +13,7 @@ use sea_orm::{
 use serde_json::json;
 use undertone_api::dataset::Dataset;
 use undertone_api::id::{ApprovalLimitId, DatasetId, JobId, OrganizationId};
-use undertone_api::job::{ApprovalLimit, NewApprovalLimit};
+use undertone_api::job::{ApprovalLimit, NewApprovalLimit, PartyTerms};
 use undertone_api::member::Role;
 use undertone_api::signed::ApprovalRule;
 use undertone_privacy::{Epsilon, Event};
@@ -34,7 +34,7 @@ use crate::rule::job::load_participants;
 use crate::service::audit_log::{AuditAction, AuditAuthor, NewAuditEntry, record};
 use crate::service::budget::usage::load_accounts;
 use crate::service::version::{self, ExpectedVersion};
-use crate::service::{dataset, ledger};
+use crate::service::{dataset, ledger, terms};
 
 /// Returns the limits of a dataset, the newest first; at most one is in force.
 ///
@@ -173,6 +173,8 @@ pub async fn apply(ctx: &Ctx, tx: &Tx, row: &job::Model) -> Result<(), Error> {
         let by = format!("the limit that {} set", limit.set_by);
         let site = super::consent::load_rule(tx, part.dataset_id).await?;
         let consent = super::consent::rule_consent(site.as_ref());
+        // The limit judged the proposal's own values, so it answers with them.
+        let part = terms::accept_answer(ctx, tx, row, part, &PartyTerms::default(), &by).await?;
         decide(ctx, tx, &part, DecisionSource::Limit, &by, None, None).await?;
         let act = NewAuditEntry {
             by: AuditAuthor::System,

@@ -21,6 +21,7 @@ use crate::model::{job, participant};
 use crate::rule::job::load_job;
 use crate::service::audit_log::AuditAuthor;
 use crate::service::job::state;
+use crate::service::terms;
 
 /// Revokes the answers of stewards and of their limits to proposed jobs about a lineage whose budget was changed. The
 /// answers of the site's own policy stay: it does not consider the server's budget.
@@ -35,6 +36,12 @@ pub async fn revoke_answers(ctx: &Ctx, tx: &Tx, owner: OrganizationId, lineage: 
     for part in filter_proposed(tx, of_line.all(tx).await?).await? {
         let reason = "the dataset's budget was changed after the approval";
         record(ctx, tx, &part, DecisionSource::Void, "this server", Some(reason), None).await?;
+        let part = if part.site_answered {
+            part
+        } else {
+            let row = load_job(tx, JobId(part.job_id)).await?;
+            terms::revoke_answer(tx, &row, part).await?
+        };
         let (approval, by) = if part.site_answered {
             (ApprovalState::Approved, Some(SITE_POLICY.to_owned()))
         } else {

@@ -1,6 +1,7 @@
 #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
 
 mod signature;
+mod terms;
 mod total;
 
 use sea_orm::{ActiveModelTrait as _, IntoActiveModel as _};
@@ -252,6 +253,7 @@ on_both! {
             unit: PrivacyUnit::Speaker,
             epsilon: Epsilon::new(8.0).unwrap(),
             delta: Delta::new(1e-5).unwrap(),
+            filter: None,
         };
         let registered = DatasetRegistration {
             name: "speakers only".to_owned(),

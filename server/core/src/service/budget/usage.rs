@@ -76,6 +76,7 @@ pub(super) fn to_account(row: &account::Model) -> Result<Account, Error> {
         adjacency: row.adjacency()?,
         epsilon: summary.limit.map_or_else(|| 0.0.try_into().map_err(none), Ok)?,
         delta: summary.delta.map_or_else(|| 0.0.try_into().map_err(none), Ok)?,
+        filter: balance.filter(),
         spent: summary.spent_epsilon,
         committed: summary.committed_epsilon,
         spent_fraction: summary.spent_fraction,

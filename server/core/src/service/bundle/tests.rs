@@ -65,7 +65,7 @@ async fn value(ctx: &Ctx, sql: &str) -> i64 {
 
 on_both! {
     async fn unread_exports_hold_no_connection_to_the_database(app: &TestApp) {
-        let world = run_jobs(&app.ctx).await;
+        let world = Box::pin(run_jobs(&app.ctx)).await;
         let steward = &world.sites[1].steward;
         let first = export_consortium(&app.ctx, steward, world.consortium).await.unwrap();
         let second = export_consortium(&app.ctx, steward, world.consortium).await.unwrap();
@@ -85,7 +85,7 @@ on_both! {
     }
 
     async fn an_untouched_ledger_holds_in_the_database_and_in_a_bundle(app: &TestApp) {
-        let world = run_jobs(&app.ctx).await;
+        let world = Box::pin(run_jobs(&app.ctx)).await;
         let report = examine_database(&app.ctx, load_pins(&app.ctx).await).await;
         assert!(report.holds(), "{report}");
         let leaves = value(&app.ctx, "SELECT COUNT(*) FROM log_leaf").await as u64;
@@ -103,7 +103,7 @@ on_both! {
     }
 
     async fn a_ledger_from_before_the_log_is_in_it_after_the_next_start(app: &TestApp) {
-        let world = run_jobs(&app.ctx).await;
+        let world = Box::pin(run_jobs(&app.ctx)).await;
         let leaves = value(&app.ctx, "SELECT COUNT(*) FROM log_leaf").await;
         for table in ["countersignature", "log_head", "log_leaf"] {
             tamper(&app.ctx, table, &format!("DELETE FROM {table}")).await;
@@ -133,13 +133,13 @@ on_both! {
     }
 
     async fn an_altered_row_is_named(app: &TestApp) {
-        run_jobs(&app.ctx).await;
+        Box::pin(run_jobs(&app.ctx)).await;
         tamper(&app.ctx, "ledger_entry", "UPDATE ledger_entry SET count = 0 WHERE kind = 'settle' AND sequence = 4").await;
         says(&examine_database(&app.ctx, Pins::default()).await, "row 4 of account", "it is not what was written");
     }
 
     async fn a_row_altered_with_its_hashes_is_named_by_the_head(app: &TestApp) {
-        run_jobs(&app.ctx).await;
+        Box::pin(run_jobs(&app.ctx)).await;
         // An attacker can repair the row's hash and its place in the log, but not the server's signatures.
         let zeros = "0".repeat(64);
         tamper(&app.ctx, "log_leaf", &format!("UPDATE log_leaf SET nodes = '{zeros}' WHERE position = 4")).await;
@@ -148,30 +148,30 @@ on_both! {
     }
 
     async fn a_deleted_row_is_named(app: &TestApp) {
-        run_jobs(&app.ctx).await;
+        Box::pin(run_jobs(&app.ctx)).await;
         tamper(&app.ctx, "ledger_entry", "DELETE FROM ledger_entry WHERE kind = 'settle' AND sequence = 4").await;
         says(&examine_database(&app.ctx, Pins::default()).await, "row 4 of account", "it is missing");
     }
 
     async fn a_row_with_its_place_removed_is_named(app: &TestApp) {
-        run_jobs(&app.ctx).await;
+        Box::pin(run_jobs(&app.ctx)).await;
         tamper(&app.ctx, "log_leaf", "DELETE FROM log_leaf WHERE position = 5").await;
         says(&examine_database(&app.ctx, Pins::default()).await, "position 5", "some are missing");
     }
 
     async fn a_row_put_in_from_the_side_is_named(app: &TestApp) {
-        run_jobs(&app.ctx).await;
+        Box::pin(run_jobs(&app.ctx)).await;
         tamper(
             &app.ctx,
             "ledger_entry",
             "INSERT INTO ledger_entry SELECT account_id, sequence + 1000, kind, job_id, dataset_id, series, round, attempt, \
-             event, count, evaluator, NULL, previous, hash, at FROM ledger_entry WHERE kind = 'settle'",
+             event, count, evaluator, NULL, previous, hash, at, certificate FROM ledger_entry WHERE kind = 'settle'",
         ).await;
         says(&examine_database(&app.ctx, Pins::default()).await, "1004", "it is not in the log");
     }
 
     async fn an_end_cut_off_below_the_heads_is_noticed(app: &TestApp) {
-        run_jobs(&app.ctx).await;
+        Box::pin(run_jobs(&app.ctx)).await;
         let last = value(&app.ctx, "SELECT MAX(size) FROM log_head").await - 1;
         tamper(&app.ctx, "log_leaf", &format!("DELETE FROM log_leaf WHERE position >= {last}")).await;
         says(&examine_database(&app.ctx, Pins::default()).await, &format!("position {last}"), "its end is missing");
@@ -195,7 +195,7 @@ on_both! {
     }
 
     async fn site_head_reveals_a_forked_log(app: &TestApp) {
-        run_jobs(&app.ctx).await;
+        Box::pin(run_jobs(&app.ctx)).await;
         let signed = load_pins(&app.ctx).await.head.unwrap();
         let head: undertone_api::signed::LogHead = serde_json::from_str(&signed.payload).unwrap();
         let other = undertone_api::signed::LogHead { root: "00".repeat(32), ..head.clone() };
@@ -204,19 +204,19 @@ on_both! {
     }
 
     async fn a_forged_receipt_is_named(app: &TestApp) {
-        run_jobs(&app.ctx).await;
+        Box::pin(run_jobs(&app.ctx)).await;
         tamper(&app.ctx, "receipt", "UPDATE receipt SET signature = REPLACE(signature, 'a', 'b') WHERE sequence = 2").await;
         says(&examine_database(&app.ctx, Pins::default()).await, "receipt 2 of worker", "signature");
     }
 
     async fn a_removed_receipt_is_named(app: &TestApp) {
-        run_jobs(&app.ctx).await;
+        Box::pin(run_jobs(&app.ctx)).await;
         tamper(&app.ctx, "countersignature", "DELETE FROM countersignature WHERE sequence = 2").await;
         says(&examine_database(&app.ctx, Pins::default()).await, "row 3 of account", "countersignature, is missing");
     }
 
     async fn a_swapped_countersignature_is_named(app: &TestApp) {
-        run_jobs(&app.ctx).await;
+        Box::pin(run_jobs(&app.ctx)).await;
         let rows = countersignature::Entity::find().all(app.ctx.db.read()).await.unwrap();
         let (one, other) = (&rows[0], &rows[1]);
         let swap = format!(
@@ -239,7 +239,7 @@ on_both! {
     }
 
     async fn a_wrong_balance_and_a_wrong_reservation_are_named(app: &TestApp) {
-        let world = run_jobs(&app.ctx).await;
+        let world = Box::pin(run_jobs(&app.ctx)).await;
         let empty = serde_json::to_string(&undertone_privacy::ledger::Balance::new(None)).unwrap();
         tamper(&app.ctx, "account", &format!("UPDATE account SET balance = '{empty}'")).await;
         says(&examine_database(&app.ctx, Pins::default()).await, "account", "its balance is not what its rows come to");
@@ -251,7 +251,7 @@ on_both! {
     }
 
     async fn a_raised_limit_and_an_account_for_others_are_named(app: &TestApp) {
-        run_jobs(&app.ctx).await;
+        Box::pin(run_jobs(&app.ctx)).await;
         tamper(&app.ctx, "budget", "UPDATE budget SET epsilon = 1000.0 WHERE epsilon = 15.0").await;
         says(&examine_database(&app.ctx, Pins::default()).await, "limit", "it is not what was written");
         tamper(&app.ctx, "account", "UPDATE account SET unit = 'speaker'").await;
@@ -259,7 +259,7 @@ on_both! {
     }
 
     async fn a_head_that_another_key_signed_is_named(app: &TestApp) {
-        run_jobs(&app.ctx).await;
+        Box::pin(run_jobs(&app.ctx)).await;
         let heads = log_head::Entity::find().all(app.ctx.db.read()).await.unwrap();
         let head: undertone_api::signed::LogHead = serde_json::from_str(&heads[1].payload).unwrap();
         let strange = Signed::new(&head, &ed25519_dalek::SigningKey::from_bytes(&[3; 32])).unwrap();
@@ -269,7 +269,7 @@ on_both! {
     }
 
     async fn every_table_of_record_refuses_to_be_changed(app: &TestApp) {
-        run_jobs(&app.ctx).await;
+        Box::pin(run_jobs(&app.ctx)).await;
         // Rows of tables that this consortium did not fill.
         let rows = [
             "INSERT INTO overlap SELECT id, 9, '{}', 'said', id, 'a', CURRENT_TIMESTAMP FROM consortium LIMIT 1",
@@ -310,7 +310,7 @@ on_both! {
     }
 
     async fn a_bundle_that_was_cut_changed_or_put_together_is_noticed(app: &TestApp) {
-        run_jobs(&app.ctx).await;
+        Box::pin(run_jobs(&app.ctx)).await;
         let mut bytes = Vec::new();
         let key = app.ctx.signer.verifying_key();
         export(&app.ctx.db, &key, app.ctx.now(), |some| { bytes.extend_from_slice(some); Ok(()) }).await.unwrap();

@@ -17,8 +17,8 @@ use super::{lineage, price};
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::model::column::parse_json;
-use crate::model::{account, artifact, audit, consortium, job, participant, receipt};
-use crate::rule::job::load_participants;
+use crate::model::{account, artifact, audit, consortium, job, participant, receipt, reservation};
+use crate::rule::job::{load_departures, load_participants};
 use crate::service::{consortium as consortia, ledger, log, site_key};
 
 /// Returns the draft of a job's certificate; `None` while it is not due. It is due when the job has finished, or when
@@ -72,9 +72,12 @@ pub(super) async fn draft_certificate(ctx: &Ctx, job: &job::Model) -> Result<Opt
 /// Returns every dataset of a job with its charges until now, the lead first, without figures.
 pub(super) async fn parties(ctx: &Ctx, job: &job::Model, manifest: &Manifest) -> Result<Vec<CertificateParty>, Error> {
     let mut parties = Vec::new();
+    let departures = load_departures(ctx.db.read(), JobId(job.id)).await?;
     for part in load_participants(ctx.db.read(), JobId(job.id)).await? {
         let units = manifest.participants.iter().find(|known| known.dataset.0 == part.dataset_id);
-        parties.push(party(ctx, part, &manifest.spec, units.map_or(0, |known| known.units)).await?);
+        let departure = departures.get(&part.dataset_id).cloned();
+        let party = party(ctx, part, &manifest.spec, units.map_or(0, |known| known.units)).await?;
+        parties.push(CertificateParty { departure, ..party });
     }
     Ok(parties)
 }
@@ -110,6 +113,7 @@ async fn party(ctx: &Ctx, part: participant::Model, spec: &Spec, units: u64) -> 
         site_key: hex::encode(keys.newest().to_bytes()),
         units,
         consent: part.consent.as_deref().cloned(),
+        departure: None,
         charged: None,
     };
     if let Some(charge) = charge {
@@ -169,7 +173,7 @@ async fn load_charges(
     let mut others = Vec::new();
     for (row, account) in ledger::find_other_reservations(connection, part.job_id, part.dataset_id).await? {
         let (unit, event) = (account.unit()?, row.event()?);
-        others.push(ChargedBeside { unit, event, renyi: None, account: position(connection, account).await? });
+        others.push(ChargedBeside { unit, event, renyi: None, account: position(connection, account, &row).await? });
     }
     Ok(Some(PartyCharges {
         unit: charge.unit,
@@ -180,7 +184,7 @@ async fn load_charges(
         releases,
         renyi: None,
         tight: None,
-        account: position(connection, account).await?,
+        account: position(connection, account, &reservation).await?,
         receipts: ChainPiece::from_receipts(&pieces),
         clock: ClockSummary::from_ticks(ticks),
         audit,
@@ -188,7 +192,13 @@ async fn load_charges(
     }))
 }
 
-async fn position(connection: &impl ConnectionTrait, row: account::Model) -> Result<AccountPosition, Error> {
+/// Returns the position of the account that `reserved` is on.
+async fn position(
+    connection: &impl ConnectionTrait,
+    row: account::Model,
+    reserved: &reservation::Model,
+) -> Result<AccountPosition, Error> {
+    let certificate = if reserved.in_the_clear { None } else { reserved.cost()?.certificate(reserved.releases as u64) };
     let balance: Balance = row.balance()?;
     let summary = balance.summary();
     Ok(AccountPosition {
@@ -200,6 +210,7 @@ async fn position(connection: &impl ConnectionTrait, row: account::Model) -> Res
         promises: ledger::promises(connection, row.id).await?,
         in_the_clear: row.in_the_clear as u64,
         balance,
+        certificate,
         entries: row.entries as u64,
         head: row.head,
     })

@@ -83,7 +83,7 @@ pub async fn register(ctx: &Ctx, worker: WorkerId, registration: &DatasetRegistr
             let row = row.into_active_model().reset_all().update(tx).await?;
             if let Some(now) = to_datasets(tx, vec![row.clone()]).await?.pop() {
                 // A manifest with other facts about the dataset is no longer valid.
-                approval::refuse_outdated(ctx, tx, &now).await?;
+                Box::pin(approval::refuse_outdated(ctx, tx, &now)).await?;
             }
             Ok(row)
         })

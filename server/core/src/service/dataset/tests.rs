@@ -177,6 +177,7 @@ on_both! {
             unit: PrivacyUnit::Speaker,
             epsilon: undertone_privacy::Epsilon::new(4.0).expect("finite"),
             delta: undertone_privacy::Delta::new(1e-6).expect("a probability"),
+            filter: None,
         };
         let steward = founded.north.1.actor(app).await;
         crate::service::budget::set(&app.ctx, &steward, first.id, budget).await.expect("a limit");

@@ -109,7 +109,7 @@ pub async fn hold_by_site(ctx: &Ctx, worker: WorkerId, signed: &Signed) -> Resul
             if part.worker_id != worker.0 {
                 return Err(Error::not_found("job"));
             }
-            if statement.manifest != row.digest {
+            if !row.is_named_by(&statement.manifest)? {
                 return Err(bad("the hold is about another manifest".to_owned()));
             }
             let who = part.organization_name.as_str();

@@ -23,6 +23,7 @@ use crate::model::{draft, job, participant};
 use crate::service::approval::limit;
 use crate::service::audit_log::{AuditAction, NewAuditEntry, record};
 use crate::service::job::{refused, state};
+use crate::service::model::deletion;
 use crate::service::model::initial::{self, ResolvedProposal};
 use crate::service::retirement::parts as retired_datasets;
 use crate::service::{dataset, ledger, notification, restoration};
@@ -83,6 +84,10 @@ pub(super) async fn submit(
             if !retired.is_empty() {
                 return Err(Error::validation(retired));
             }
+            let deleted = deletion::violations(tx, consortium, &new.spec).await?;
+            if !deleted.is_empty() {
+                return Err(Error::validation(deleted));
+            }
             let unreconciled = restoration::violations(tx, &row_datasets(&parts)).await?;
             if !unreconciled.is_empty() {
                 return Err(Error::validation(unreconciled));
@@ -114,7 +119,7 @@ pub(super) async fn submit(
             }
             limit::apply(ctx, tx, &row).await?;
             notification::job::proposed(ctx, tx, &row).await?;
-            state::admit(ctx, tx, actor.into(), row).await
+            Box::pin(state::admit(ctx, tx, actor.into(), row)).await
         })
         .await?;
     tracing::info!(job.id = %row.id, job.kind = row.kind, "a job was proposed");
@@ -176,6 +181,7 @@ async fn rows(
         initial_model,
         limits: Some(JobLimits::from_spec(spec, &participants, ctx.now())),
         participants,
+        proposal: None,
         issued_at: ctx.now(),
     };
     let signed = ctx.signer.sign(&manifest).await.map_err(|error| Error::internal("signing a manifest", error))?;

@@ -23,7 +23,7 @@ use crate::model::{asking, job, lease, participant, round};
 use crate::rule::job::load_participants;
 use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
 use crate::service::ledger::{self, ChargeRequest};
-use crate::service::{audit, dataset, job_log, notification, restoration};
+use crate::service::{audit, dataset, job_log, notification, restoration, terms};
 
 /// Moves a job to its next state, caused by `by`, and writes the entry in the audit log; `reason` explains a bad end.
 ///
@@ -157,6 +157,9 @@ pub async fn admit(ctx: &Ctx, tx: &Tx, by: AuditAuthor, row: job::Model) -> Resu
     if !restoration::waiting(tx, participants.iter().map(|part| part.worker_id)).await?.is_empty() {
         return Ok(row);
     }
+    // A large future, so it is on the heap.
+    let row = Box::pin(terms::settle(ctx, tx, row)).await?;
+    let participants = load_participants(tx, id).await?;
     let refusals = ledger::reserve(ctx, tx, row.id, &asks(&participants)).await?;
     if refusals.is_empty() {
         return step(ctx, tx, by, row, JobStep::Reserve, None).await;
@@ -227,8 +230,8 @@ async fn settle_untouched(ctx: &Ctx, tx: &Tx, row: &job::Model) -> Result<(), Er
             let part = participant::Model { state: end.into(), ..part };
             part.into_active_model().reset_all().update(tx).await?;
             ledger::settle(ctx, tx, row.id, dataset).await?;
-        } else if part.state == PartState::Withdrawn {
-            // Releases may have been made before the retirement. The part is offered until its worker has accounted for
+        } else if matches!(*part.state, PartState::Withdrawn | PartState::Leaving) {
+            // Releases may have been made before the retirement or the departure. The part is offered until its worker has accounted for
             // them.
             let part = participant::Model { state: PartState::Running.into(), ..part };
             part.into_active_model().reset_all().update(tx).await?;

@@ -4,6 +4,7 @@
 mod draft;
 mod hold;
 mod lapse;
+mod leave;
 mod logged;
 
 use undertone_api::id::DatasetId;

@@ -79,6 +79,8 @@ pub struct NewEntry<'a> {
     pub count: u64,
     /// Digest of the receipt of a commit.
     pub receipt: Option<&'a str>,
+    /// The certificate of a reservation as JSON, under the Gaussian filter.
+    pub certificate: Option<String>,
 }
 
 impl OpenAccount {
@@ -90,6 +92,11 @@ impl OpenAccount {
     /// Returns its id.
     pub const fn id(&self) -> Uuid {
         self.row.id
+    }
+
+    /// Returns true if it has rows.
+    pub(crate) const fn has_entries(&self) -> bool {
+        self.row.entries > 0
     }
 
     /// Counts an exact release, outside the balance.
@@ -132,6 +139,7 @@ impl OpenAccount {
             hash: String::new(),
             // Databases keep microseconds, the hash covers milliseconds.
             at: at.replace_millisecond(at.millisecond()).unwrap_or(at),
+            certificate: line.certificate,
         };
         row.hash = chain::hash(&row);
         self.row.entries = row.sequence;

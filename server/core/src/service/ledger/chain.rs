@@ -56,6 +56,7 @@ mod tests {
                 previous: rows.last().map_or_else(origin, |row| row.hash.clone()),
                 hash: String::new(),
                 at: OffsetDateTime::UNIX_EPOCH,
+                certificate: None,
             };
             row.hash = hash(&row);
             rows.push(row);

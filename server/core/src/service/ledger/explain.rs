@@ -11,8 +11,8 @@ use undertone_api::log::view::SignedHead;
 use undertone_api::log::witness::{charges, countersigned};
 use undertone_api::log::{LogLeaf, from_hex, leaf_hash};
 use undertone_api::signed::{LogHead, Receipt, Signed};
-use undertone_privacy::ledger::Balance;
-use undertone_privacy::{Adjacency, Event, mechanism};
+use undertone_privacy::ledger::{Balance, FilterKind, JobCost};
+use undertone_privacy::{Adjacency, Event};
 
 use super::chain;
 use crate::auth::{Actor, Operation, Place, policy};
@@ -69,7 +69,8 @@ async fn proof(
         kind: row.kind()?,
         job: row.job_id.into(),
         round: row.series.clone().zip(row.round).map(|(series, round)| format!("{series}/{round}")),
-        price: price(account, &event, row.count as u64)?,
+        price: price(account, &event, &row)?,
+        certificate: row.certificate()?,
         event,
         count: row.count as u64,
         evaluator: row.evaluator.clone(),
@@ -83,17 +84,23 @@ async fn proof(
     }))
 }
 
-/// Returns the cost of the releases at each order, with the account's limit there.
-fn price(account: &account::Model, event: &Event, count: u64) -> Result<Vec<OrderPrice>, Error> {
+/// Returns the cost of the releases at each order, with the account's limit there. Under the Gaussian filter only the
+/// reservation of a job has a cost.
+fn price(account: &account::Model, event: &Event, row: &ledger_entry::Model) -> Result<Vec<OrderPrice>, Error> {
     if *event == Event::NonPrivate {
         return Ok(Vec::new());
     }
     let (balance, adjacency): (Balance, Adjacency) = (account.balance()?, account.adjacency()?);
-    let cost = mechanism::curve(event, adjacency, balance.grid())
+    let certificate = row.certificate()?;
+    if balance.filter() == FilterKind::Gaussian && certificate.is_none() {
+        return Ok(Vec::new());
+    }
+    let count = row.count as u64;
+    let cost = JobCost::from_row(event, count, adjacency, balance.grid(), certificate.as_ref())
         .map_err(|error| Error::internal("pricing a row of the ledger", error.to_string()))?;
     let shares = balance.budget().map(undertone_privacy::ledger::Budget::shares).unwrap_or_default();
     let shares = shares.into_iter().map(Some).chain(std::iter::repeat(None));
-    let cost = cost.times(count);
+    let cost = cost.total(count);
     Ok(cost
         .losses()
         .zip(shares)

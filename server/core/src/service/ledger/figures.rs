@@ -2,20 +2,61 @@
 
 use undertone_api::budget::{BudgetRefusal, ExceededPart, SideDelta};
 use undertone_api::job::Charge;
+use undertone_api::plan::AccountQuote;
 use undertone_privacy::curve::{Curve, OrderGrid};
-use undertone_privacy::ledger::{self, Balance, Cost};
+use undertone_privacy::ledger::{self, Balance, FilterKind, JobCost};
 use undertone_privacy::{Adjacency, Delta, Event, PrivacyUnit, convert, mechanism};
 
 use super::request::ChargeRequest;
 use crate::error::Error;
 
-/// Returns the cost of one release of a charge on the account's orders.
-pub(super) fn price(balance: &Balance, charge: &Charge) -> Result<Cost, Error> {
-    balance.price(&charge.event, charge.adjacency).map_err(|error| Error::wrong_state(error.to_string()))
+/// The most jobs that are certified at once for questions about the ledger. Reservations do not wait for them.
+pub const MOST_QUESTIONS: usize = 2;
+static QUESTIONS: tokio::sync::Semaphore = tokio::sync::Semaphore::const_new(MOST_QUESTIONS);
+
+/// Returns the cost of a charge for a question, as [`price`] does for a reservation.
+pub(super) async fn price_question(balance: &Balance, charge: &Charge) -> Result<Result<JobCost, String>, Error> {
+    let is_certified = balance.filter() == FilterKind::Gaussian;
+    let turn = if is_certified { Some(QUESTIONS.acquire().await) } else { None };
+    let cost = price(balance, charge).await;
+    drop(turn);
+    cost
+}
+
+/// Returns the cost of a charge on the account, or the reason why the account's filter has none: a job that is not
+/// certified is refused by this account, and may be admitted by others.
+pub(super) async fn price(balance: &Balance, charge: &Charge) -> Result<Result<JobCost, String>, Error> {
+    if charge.is_in_the_clear() {
+        return Ok(Ok(JobCost::PerRelease(Curve::infinite(balance.grid()))));
+    }
+    if balance.filter() == FilterKind::Renyi {
+        let cost = balance.job_cost(&charge.event, charge.releases, charge.adjacency);
+        return cost.map(Ok).map_err(|error| Error::wrong_state(error.to_string()));
+    }
+    // Composing loss distributions takes up to half a second of computation.
+    let (balance, charge) = (balance.clone(), charge.clone());
+    let cost = move || balance.job_cost(&charge.event, charge.releases, charge.adjacency);
+    let cost = tokio::task::spawn_blocking(cost).await;
+    Ok(cost.map_err(|error| Error::internal("certifying a job", error))?.map_err(|error| error.to_string()))
+}
+
+/// Returns an account's refusal of a charge, with the number of releases that a certified job could plan.
+pub(super) async fn whole_refusal(
+    balance: &Balance,
+    refused: &ledger::Refusal,
+    ask: &ChargeRequest,
+) -> Result<BudgetRefusal, Error> {
+    let mut refusal = refusal(balance, refused, ask);
+    if balance.filter() == FilterKind::Gaussian && balance.budget().is_some() {
+        let (balance, charge) = (balance.clone(), ask.charge.clone());
+        let fit = tokio::task::spawn_blocking(move || AccountQuote::paying(&balance, &charge).releases_that_fit());
+        refusal.releases_that_fit = fit.await.map_err(|error| Error::internal("certifying a job", error))?;
+    }
+    Ok(refusal)
 }
 
 /// Returns an account's refusal of a charge. Without a budget every figure is 0, and no release fits.
-pub(super) fn refusal(balance: &Balance, refused: &ledger::Refusal, ask: &ChargeRequest) -> BudgetRefusal {
+fn refusal(balance: &Balance, refused: &ledger::Refusal, ask: &ChargeRequest) -> BudgetRefusal {
     let summary = balance.summary();
     let shortfall = refused.shortfall();
     BudgetRefusal {

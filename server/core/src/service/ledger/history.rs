@@ -13,8 +13,8 @@ use undertone_api::id::{DatasetId, JobId};
 use undertone_api::ledger::{AccountHistory, HistoryPoint, JobShare};
 use undertone_api::problem::Code;
 use undertone_privacy::curve::Curve;
-use undertone_privacy::ledger::{Balance, Budget, Reservation, ReservationId};
-use undertone_privacy::{Adjacency, Event, mechanism};
+use undertone_privacy::ledger::{Balance, Budget, JobCost, Reservation, ReservationId};
+use undertone_privacy::{Adjacency, Event};
 use uuid::Uuid;
 
 use super::account;
@@ -58,7 +58,7 @@ pub(super) enum HistoryStep {
 /// The reserved and paid releases of a job.
 struct JobReleases {
     job: Uuid,
-    cost: Curve,
+    cost: JobCost,
     releases: u64,
     committed: u64,
     settled: bool,
@@ -190,7 +190,8 @@ fn follow(
     match row.kind()? {
         EntryKind::Reserve => {
             let grid = Balance::new(budget).grid().clone();
-            let cost = mechanism::curve(&event, adjacency, &grid)
+            let certificate = row.certificate()?;
+            let cost = JobCost::from_row(&event, row.count as u64, adjacency, &grid, certificate.as_ref())
                 .map_err(|error| Error::internal("pricing a row of the ledger", error.to_string()))?;
             let part = JobReleases { job: row.job_id, cost, releases: row.count as u64, committed: 0, settled: false };
             parts.insert(key, part);
@@ -212,7 +213,7 @@ fn follow(
 fn balance(budget: Option<Budget>, parts: &BTreeMap<(Uuid, Uuid), JobReleases>) -> Result<Balance, Error> {
     let wrong = |error| Error::internal("adding the rows of an account up", error);
     let reservations = parts.values().zip(0_u128..).map(|(part, id)| {
-        Reservation::from_parts(ReservationId(id), part.cost.clone(), part.releases, part.committed, part.settled)
+        Reservation::from_job(ReservationId(id), part.cost.clone(), part.releases, part.committed, part.settled)
     });
     let reservations = reservations.collect::<Result<Vec<_>, _>>().map_err(wrong)?;
     Balance::rebuilt(budget, &reservations).map_err(wrong)
@@ -235,14 +236,16 @@ fn shares(budget: Option<Budget>, parts: &BTreeMap<(Uuid, Uuid), JobReleases>) -
     let part = |curve: &Curve| curve.losses().nth(order).map_or(0.0, |(_, loss)| loss.to_f64_up()) / most;
     let mut jobs: BTreeMap<Uuid, (f64, f64, u64, Vec<Reservation>)> = BTreeMap::new();
     for entry in parts.values() {
-        let open = if entry.settled { 0 } else { entry.releases.saturating_sub(entry.committed) };
+        let stored = |settled| {
+            Reservation::from_job(ReservationId(0), entry.cost.clone(), entry.releases, entry.committed, settled)
+                .map_err(|error| Error::internal("adding the rows of an account up", error))
+        };
+        let present = stored(entry.settled)?;
         let job = jobs.entry(entry.job).or_default();
-        job.0 += part(&entry.cost.times(entry.committed));
-        job.1 += part(&entry.cost.times(open));
+        job.0 += part(&present.spent());
+        job.1 += part(&present.open_cost());
         job.2 += entry.committed;
-        let reservation =
-            Reservation::from_parts(ReservationId(0), entry.cost.clone(), entry.releases, entry.committed, true);
-        job.3.push(reservation.map_err(|error| Error::internal("adding the rows of an account up", error))?);
+        job.3.push(stored(true)?);
     }
     let mut shares = Vec::with_capacity(jobs.len());
     for (job, (spent, reserved, releases, reservations)) in jobs {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use sea_orm::{ColumnTrait as _, ConnectionTrait, EntityTrait as _, QueryFilter as _, QueryOrder as _};
 use undertone_api::budget::EntryKind;
-use undertone_privacy::ledger::{Balance, Reservation, ReservationId};
+use undertone_privacy::ledger::{Balance, JobCertificate, JobCost, Reservation, ReservationId};
 use undertone_privacy::mechanism;
 use undertone_privacy::{Adjacency, Event};
 use uuid::Uuid;
@@ -27,6 +27,7 @@ pub struct RebuiltAccount {
 /// The state of one reservation during the pass over the rows.
 struct ReservationState {
     event: Event,
+    certificate: Option<JobCertificate>,
     releases: u64,
     committed: u64,
     in_the_clear: u64,
@@ -63,9 +64,14 @@ pub async fn rebuild(connection: &impl ConnectionTrait, id: Uuid) -> Result<Rebu
         if part.event == Event::NonPrivate {
             continue;
         }
-        let cost = mechanism::curve(&part.event, adjacency, stored.grid()).map_err(contradiction)?;
+        if let Some(certificate) = &part.certificate {
+            certificate.verify(&part.event, adjacency).map_err(contradiction)?;
+        }
+        let certificate = part.certificate.as_ref();
+        let cost = JobCost::from_row(&part.event, part.releases, adjacency, stored.grid(), certificate);
+        let cost = cost.map_err(contradiction)?;
         reservations.push(
-            Reservation::from_parts(ReservationId(id), cost, part.releases, part.committed, part.settled)
+            Reservation::from_job(ReservationId(id), cost, part.releases, part.committed, part.settled)
                 .map_err(contradiction)?,
         );
     }
@@ -81,8 +87,14 @@ fn follow(parts: &mut BTreeMap<(Uuid, Uuid), ReservationState>, row: &ledger_ent
     match (row.kind()?, parts.get_mut(&key)) {
         (EntryKind::Reserve, None) => {
             let releases = row.count as u64;
-            let part =
-                ReservationState { event: row.event()?, releases, committed: 0, in_the_clear: 0, settled: false };
+            let part = ReservationState {
+                event: row.event()?,
+                certificate: row.certificate()?,
+                releases,
+                committed: 0,
+                in_the_clear: 0,
+                settled: false,
+            };
             parts.insert(key, part);
         }
         (EntryKind::Commit, Some(part)) if !part.settled => {

@@ -9,6 +9,7 @@ use undertone_api::page::PageQuery;
 use undertone_api::problem::Code;
 
 mod explorer;
+mod gaussian;
 mod promises;
 mod relation;
 mod units;

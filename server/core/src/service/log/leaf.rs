@@ -23,6 +23,7 @@ pub(crate) fn of_entry(row: &ledger_entry::Model) -> EntryRecord {
         count: row.count,
         evaluator: row.evaluator.clone(),
         receipt: row.receipt.clone(),
+        certificate: row.certificate.clone(),
         at_unix_milliseconds: milliseconds(row.at),
     }
 }

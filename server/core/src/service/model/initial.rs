@@ -21,7 +21,7 @@ use undertone_api::problem::{Code, Violation};
 use undertone_api::signed::ModelOrigin;
 use undertone_api::signed::certificate::MOST_EARLIER_JOBS;
 
-use super::{StoredArtifact, find, stored};
+use super::{StoredArtifact, deletion, find, stored};
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
@@ -48,7 +48,8 @@ pub(crate) struct ResolvedProposal {
     pub(crate) violations: Vec<Violation>,
 }
 
-/// Finds the model with which a proposed job begins, and checks that the job can begin with it.
+/// Finds the model with which a proposed job begins, and checks that the job can begin with it; of another job, checks
+/// that the model that it evaluates was not deleted.
 ///
 /// # Errors
 /// When the database or the object store fails. Every defect of the proposal is a violation.
@@ -59,6 +60,10 @@ pub(crate) async fn resolve(
     job: NewJob,
     datasets: &[Dataset],
 ) -> Result<ResolvedProposal, Error> {
+    if job.spec.initial_file().is_none() {
+        let violations = deletion::violations(ctx.db.read(), consortium, &job.spec).await?;
+        return Ok(ResolvedProposal { job, origin: None, violations });
+    }
     let digest = job.spec.initial_file().filter(|digest| object::is_digest(digest)).map(str::to_owned);
     // A text that is no digest is a violation of the spec itself.
     let Some(digest) = digest else { return Ok(ResolvedProposal { job, origin: None, violations: Vec::new() }) };
@@ -117,7 +122,7 @@ pub async fn list_choices(
         own.sort_by_key(|file| (Reverse(file.source), &file.name));
         for file in own {
             let is_known = choices.iter().any(|choice| choice.origin.digest == file.digest);
-            if let Some(source) = file.source.filter(|_| !is_known) {
+            if let Some(source) = file.source.filter(|_| !is_known && file.deletion.is_none()) {
                 let origin = ModelOrigin {
                     digest: file.digest.clone(),
                     job: JobId(job.id),
@@ -168,6 +173,9 @@ async fn find_candidate(
             "the job {job:?} that made this file has not finished: choose a model of a finished job"
         )));
     };
+    if let Some((row, made)) = own.iter().find(|(row, _)| row.deleted_at.is_some()) {
+        return Ok(Err(deletion::describe(row, &made.title)));
+    }
     let names = own.iter().filter(|(row, _)| row.job_id == made.id).map(|(row, _)| &row.name);
     let sources = names.filter_map(|name| Some((made.spec.model_source(name)?, name)));
     // Equal bytes under several names count as the least protected.
@@ -255,6 +263,7 @@ pub(super) async fn find_file(
     let manifest = load_job(connection, job).await?.manifest()?;
     let Some(origin) = manifest.initial_model else { return Ok(None) };
     let row = find(connection, origin.job, &origin.file).await?.filter(|row| row.digest == origin.digest);
+    let row = row.filter(|row| row.deleted_at.is_none());
     let deleted = || Error::problem(Code::NotFound, describe_deleted(&origin.file, &origin.title));
     row.map(|row| Some(stored(row, Some(origin.source)))).ok_or_else(deleted)
 }

@@ -99,7 +99,7 @@ async fn stored_bytes(connection: &impl ConnectionTrait, selected: Condition) ->
     let sum: Option<i64> = artifact::Entity::find()
         .select_only()
         .column_as(artifact::Column::Size.sum().cast_as("bigint"), "bytes")
-        .filter(selected)
+        .filter(selected.add(artifact::Column::DeletedAt.is_null()))
         .into_tuple::<Option<i64>>()
         .one(connection)
         .await?
@@ -132,6 +132,7 @@ pub(super) async fn remove_unnamed(ctx: &Ctx, job: JobId, digest: &str) {
         .db
         .write("remove file", async |tx| {
             let rows = artifact::Entity::find().filter(artifact::Column::JobId.eq(job.0));
+            let rows = rows.filter(artifact::Column::DeletedAt.is_null());
             if rows.filter(artifact::Column::Digest.eq(digest)).count(tx).await? > 0 {
                 return Ok(());
             }
@@ -145,13 +146,14 @@ pub(super) async fn remove_unnamed(ctx: &Ctx, job: JobId, digest: &str) {
     }
 }
 
-/// Removes the bytes of a job's files that no row names. Only for an ended job, which cannot complete an upload any
+/// Removes the bytes of a job's files that no row names, or whose row records a deletion. Only for an ended job, which cannot complete an upload any
 /// more.
 ///
 /// # Errors
 /// When the database or the object store fails.
 pub(crate) async fn sweep(ctx: &Ctx, job: JobId) -> Result<(), Error> {
-    let rows = artifact::Entity::find().filter(artifact::Column::JobId.eq(job.0)).all(ctx.db.read()).await?;
+    let rows = artifact::Entity::find().filter(artifact::Column::JobId.eq(job.0));
+    let rows = rows.filter(artifact::Column::DeletedAt.is_null()).all(ctx.db.read()).await?;
     let paths: HashSet<Path> = rows.iter().map(|row| files::path(job, &row.digest)).collect();
     let listed = ctx.store.list(Some(&files::folder(job)));
     let listed: Vec<_> = listed.try_collect().await.map_err(|error| object_error(error.into()))?;
@@ -170,6 +172,7 @@ pub(crate) async fn jobs_to_sweep(ctx: &Ctx) -> Result<BTreeSet<JobId>, Error> {
         .select_only()
         .column(artifact::Column::JobId)
         .column(artifact::Column::Digest)
+        .filter(artifact::Column::DeletedAt.is_null())
         .into_tuple()
         .all(ctx.db.read())
         .await?;

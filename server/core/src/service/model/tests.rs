@@ -56,6 +56,9 @@ on_both! {
             size: 7,
             digest: digest.clone(),
             created_at: app.ctx.now(),
+            deleted_at: None,
+            deleted_by: None,
+            deletion_reason: None,
         };
         let rows: Vec<artifact::ActiveModel> =
             (1..MAX_FILES).map(|number| row(number).into_active_model().reset_all()).collect();
@@ -177,6 +180,9 @@ on_both! {
             size: (most - 10) as i64,
             digest: "ab".repeat(32),
             created_at: app.ctx.now(),
+            deleted_at: None,
+            deleted_by: None,
+            deletion_reason: None,
         };
         app.ctx.db.write("rest", async |tx| Ok(row.clone().into_active_model().insert(tx).await?)).await.unwrap();
         // Of two concurrent uploads only one gets the last storage.

@@ -24,7 +24,7 @@ use crate::rule::job::load_job;
 use crate::service::audit_log::AuditAuthor;
 use crate::service::job::refused;
 use crate::service::job::state;
-use crate::service::{dataset, ledger};
+use crate::service::{dataset, ledger, terms};
 
 /// The reason of the end of a job with lost receipts.
 const REASON: &str = "the server was restored to a state from before some of its releases";
@@ -51,7 +51,14 @@ pub(super) async fn rebuild_part(
         insert_job(ctx, tx, signed, manifest, &datasets).await?;
     }
     let row = load_job(tx, manifest.job).await?;
-    if row.digest != signed.digest() {
+    let digest = signed.digest();
+    let row = if row.digest != digest && manifest.approved_digest(&digest) == row.digest {
+        // The restored state has the proposal; the parties had answered since.
+        terms::store_final(tx, row, signed.clone(), manifest.spec.clone(), &datasets).await?
+    } else {
+        row
+    };
+    if row.digest != digest {
         return Err(Error::problem(Code::BadSignature, "the job has another manifest"));
     }
     let part = participant::Entity::find_by_id((row.id, own.0)).one(tx).await?;

@@ -182,7 +182,7 @@ async fn finish(ctx: &Ctx, tx: &Tx, caller: WorkerId, head: Option<&LogHead>) ->
         .filter(job::Column::State.eq(proposed));
     for job in jobs.all(tx).await? {
         let row = load_job(tx, JobId(job.id)).await?;
-        state::admit(ctx, tx, AuditAuthor::Worker(caller), row).await?;
+        Box::pin(state::admit(ctx, tx, AuditAuthor::Worker(caller), row)).await?;
     }
     Ok(())
 }

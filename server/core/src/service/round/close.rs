@@ -131,7 +131,7 @@ async fn due(
         .filter(participant::Column::State.is_in(PartState::OUT.map(ColumnEnum::to_text)))
         .all(connection)
         .await?;
-    let is_incomplete = series.weights.iter().any(|(dataset, _)| {
+    let is_incomplete = series.contributors(number).any(|dataset| {
         !rows.iter().any(|submission| submission.dataset_id == dataset.0)
             && !absent.iter().any(|part| part.dataset_id == dataset.0)
     });
@@ -189,7 +189,7 @@ async fn close(
         series: place as u32,
         round: number,
         contributors: due.parts.len() as u32,
-        of: series.weights.len() as u32,
+        of: series.contributors(number).count() as u32,
     };
     job_log::note(ctx, tx, row.id, None, event).await?;
     let row = job::Model { rounds_done: row.rounds_done + 1, ..row };

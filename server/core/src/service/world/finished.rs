@@ -1,8 +1,9 @@
 //! Jobs that all sites finished.
 
+use object_store::ObjectStoreExt as _;
 use sha2::{Digest as _, Sha256};
 use undertone_api::job::dp_sgd::Report as DpSgdReport;
-use undertone_api::job::{Job, Report};
+use undertone_api::job::{INITIAL_MODEL, Job, Report, dp_sgd};
 
 use super::TestConsortium;
 use crate::service::certificate::verify::TrustedInputs;
@@ -32,16 +33,44 @@ pub async fn submitted(world: &mut TestConsortium, job: &Job, rounds: u32) -> [S
             world.submit(job, site, lease, round, &[1.0]).await.unwrap();
         }
     }
+    store_file(world, &leases[0], "model.safetensors", MODEL).await;
+    leases
+}
+
+/// Stores a file of the lead's job.
+pub async fn store_file(world: &TestConsortium, lease: &str, name: &str, content: &[u8]) {
     let header = model::ArtifactHeader {
-        lease: leases[0].clone(),
-        name: "model.safetensors".to_owned(),
-        size: MODEL.len() as u64,
-        digest: hex::encode(Sha256::digest(MODEL)),
+        lease: lease.to_owned(),
+        name: name.to_owned(),
+        size: content.len() as u64,
+        digest: hex::encode(Sha256::digest(content)),
     };
     let mut incoming = model::begin(&world.ctx, world.sites[0].worker, header).await.unwrap();
-    incoming.write(MODEL).await.unwrap();
+    incoming.write(content).await.unwrap();
     incoming.accept(&world.ctx).await.unwrap();
-    leases
+}
+
+/// Runs a job of one round that begins with the model of an earlier one, whose content is `content`. Its lead stores
+/// [`MODEL`] as `model.safetensors`, and `result` as its private model.
+pub async fn continued(world: &mut TestConsortium, content: &[u8], result: &[u8]) -> Job {
+    let digest = hex::encode(Sha256::digest(content));
+    let spec = dp_sgd::Spec { initial_model: Some(digest.clone()), ..world.spec(1) };
+    let job = world.propose(spec).await.unwrap();
+    let job = world.approved(job).await;
+    let leases = submitted(world, &job, 1).await;
+    for (site, lease) in leases.iter().enumerate() {
+        let worker = world.sites[site].worker;
+        let file = model::fetch(&world.ctx, worker, lease, INITIAL_MODEL, 0).await.unwrap();
+        let file = file.expect("the server serves it");
+        assert_eq!(file.artifact.digest, digest);
+        let bytes = world.ctx.store.get(&file.object).await.unwrap().bytes().await.unwrap();
+        assert_eq!(&bytes[..], content);
+    }
+    store_file(world, &leases[0], "model-private.safetensors", result).await;
+    for site in [1, 2, 0] {
+        end(world, site, &leases[site]).await;
+    }
+    world.job(job.summary.id).await
 }
 
 /// Runs `rounds` rounds of a queued job and ends every site's part.

@@ -56,6 +56,9 @@ pub async fn file(ctx: &Ctx, job: JobId) -> ArtifactId {
         size: content.len() as i64,
         digest,
         created_at: ctx.now(),
+        deleted_at: None,
+        deleted_by: None,
+        deletion_reason: None,
     };
     let row = ctx.db.write("test", async |tx| Ok(row.clone().into_active_model().insert(tx).await?)).await.unwrap();
     row.id.into()

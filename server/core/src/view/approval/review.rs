@@ -1,7 +1,7 @@
 //! The basis of an owner's decision: the manifest byte for byte, its cost now, and the disclosures to each recipient.
 
 use undertone_api::id::{ConsortiumId, DatasetId, JobId};
-use undertone_api::job::{Disclosure, DisclosureForm, JobReview, JobState, Spec, disclosures};
+use undertone_api::job::{Disclosure, DisclosureForm, JobReview, JobState, PartyTerms, Spec, disclosures};
 use undertone_api::signed::{Signed, SiteApproval};
 
 use crate::auth::Actor;
@@ -28,8 +28,28 @@ pub async fn site_approvals(ctx: &Ctx, actor: &Actor, job: JobId) -> Result<Vec<
 /// # Errors
 /// 404 when the caller may not know the job, or the dataset is not in it.
 pub async fn review(ctx: &Ctx, actor: &Actor, job: JobId, dataset: DatasetId) -> Result<JobReview, Error> {
+    review_terms(ctx, actor, job, dataset, &PartyTerms::default()).await
+}
+
+/// Returns the same under an answer to the terms that the proposal leaves to the dataset's owner: the cost of the answer,
+/// before it is given.
+///
+/// # Errors
+/// As [`review`], and `validation_failed` with every term outside its range.
+pub async fn review_terms(
+    ctx: &Ctx,
+    actor: &Actor,
+    job: JobId,
+    dataset: DatasetId,
+    terms: &PartyTerms,
+) -> Result<JobReview, Error> {
     let row = load_readable_job(ctx, actor, job).await?;
-    let manifest = row.manifest()?;
+    let mut manifest = row.manifest()?;
+    let violations = manifest.spec.check_terms(dataset, terms);
+    if !violations.is_empty() {
+        return Err(Error::validation(violations));
+    }
+    manifest.spec = manifest.spec.with_terms(dataset, terms);
     let absent = || Error::not_found("dataset in this job");
     let entry = manifest.participants.iter().find(|party| party.dataset == dataset).ok_or_else(absent)?;
     let datasets = dataset::in_consortium(ctx.db.read(), ConsortiumId(row.consortium_id)).await?;
@@ -57,6 +77,7 @@ pub async fn review(ctx: &Ctx, actor: &Actor, job: JobId, dataset: DatasetId) ->
         server_key: hex::encode(ctx.signer.verifying_key().to_bytes()),
         answer_by: row.answer_by.filter(|_| state == JobState::Proposed),
         not_after,
+        terms: if manifest.awaits_terms() { spec.open_terms(dataset) } else { Vec::new() },
         cost,
         learned,
         approval: consent::load_rule(ctx.db.read(), dataset.0).await?,

@@ -82,12 +82,12 @@ async fn rounds(ctx: &Ctx, row: &job::Model, planned: &[PlannedSeries]) -> Resul
         let ended = open.closed_at.unwrap_or_else(|| ctx.now());
         let submissions = weights
             .into_iter()
-            .flat_map(|planned| &planned.series.weights)
-            .map(|(dataset, _)| {
+            .flat_map(|planned| planned.series.contributors(open.round as u32))
+            .map(|dataset| {
                 let own = accepted.iter().find(|submission| submission.dataset_id == dataset.0);
                 let accepted_at = own.map(|submission| submission.accepted_at);
                 RoundSubmission {
-                    dataset: *dataset,
+                    dataset,
                     accepted_at,
                     late: accepted_at.unwrap_or(ended) > open.deadline || (own.is_none() && open.closed_at.is_some()),
                 }
@@ -129,7 +129,12 @@ async fn now(ctx: &Ctx, row: &job::Model, parts: &[JobParticipant], rounds: &[Ro
                     .iter()
                     .filter(|submission| submission.accepted_at.is_none())
                     .filter_map(part)
-                    .filter(|part| part.state != ParticipantState::Failed)
+                    .filter(|part| {
+                        !matches!(
+                            part.state,
+                            ParticipantState::Failed | ParticipantState::Leaving | ParticipantState::Left
+                        )
+                    })
                     .collect();
                 let late = if ctx.now() > open.deadline { ", past its deadline" } else { "" };
                 match missing {

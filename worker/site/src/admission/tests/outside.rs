@@ -23,7 +23,7 @@ fn recordings(visibility: Visibility) -> LocalDataset {
 /// Examines a transcription, with `more` in its spec, in an otherwise valid manifest.
 fn ask(data: LocalDataset, more: Value) -> Result<ExaminedManifest, ManifestFault> {
     let mut spec = json!({
-        "participant": { "dataset": OURS, "epsilon": 1.0, "delta": 1e-7, "distance": 6 },
+        "participant": { "dataset": OURS, "epsilon": 1.0, "delta": 1e-7, "distance": 10 },
         "providers": [{ "name": "one", "protocol": "deepgram" }],
         "vocabulary": { "from": "public", "words": ["medicine", "window"] },
     });
@@ -51,7 +51,7 @@ fn spec_without_protection_is_refused_despite_a_signature() {
     for (more, named) in [
         (json!({ "crowded": "send" }), "spec.crowded"),
         (json!({ "vocabulary": { "from": "data", "top_percent": 10.0, "most": 5 } }), "spec.vocabulary.from"),
-        (json!({ "voice": { "kind": "mcadams", "alpha": 0.99 } }), "spec.voice.alpha"),
+        (json!({ "voice": { "kind": "mcadams", "alpha": 0.99, "speakers_identifiable": true } }), "spec.voice.alpha"),
     ] {
         for visibility in [Visibility::Private, Visibility::Open] {
             let fault = ask(recordings(visibility), more.clone()).expect_err("it lies");

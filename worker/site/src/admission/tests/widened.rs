@@ -6,6 +6,7 @@ use proptest::sample::Index;
 use serde_json::{Value, json};
 use undertone_api::dataset::Visibility;
 use undertone_api::id::JobId;
+use undertone_api::job::PartyTerms;
 use undertone_api::signed::{Signed, SiteDecision};
 use uuid::Uuid;
 
@@ -202,7 +203,7 @@ proptest! {
         let store = Store::create(&folder.path().join("ledger.db")).expect("the folder is writable");
         jobs::remember(&store, JOB, OURS, &approved, now()).expect("it is open");
         let yes = SiteDecision {
-            manifest: approved.digest(), job: JOB, dataset: OURS, approve: true, reason: String::new(), at: now(),
+            manifest: approved.digest(), job: JOB, dataset: OURS, approve: true, reason: String::new(), terms: PartyTerms::default(), at: now(),
         };
         jobs::decide(&store, &yes, DecisionOrigin::Terminal).expect("it is open");
         let job: JobId = examined.manifest.job;

@@ -1,6 +1,7 @@
 use undertone_api::dataset::Visibility;
 use undertone_api::signed::Signed;
 use undertone_privacy::Event;
+use undertone_privacy::ledger::FilterKind;
 
 use super::{ImportError, ImportSummary, LedgerError};
 use crate::books;
@@ -8,9 +9,10 @@ use crate::folder::Folder;
 use crate::keys::SiteKey;
 use crate::ledger::recovery::mark_restored;
 use crate::ledger::verify::verify;
+use crate::policy::LifetimeLimit;
 use crate::restore::backup;
 use crate::store::Store;
-use crate::testing::{JOB, gaussian, ledger_at, limit, release_context, stored_release};
+use crate::testing::{JOB, gaussian, ledger_at, limit, release_context, sampled_gaussian, stored_release};
 
 /// Sets up a site that paid for rounds 1 and 2 before its backup. Returns its receipts after rounds 3 and 4, one
 /// exact result, and a second job of one release.
@@ -172,4 +174,34 @@ fn restored_ledger_lets_nothing_leave_until_it_was_compared() {
         ImportSummary { before: 2, missing: 4, jobs: vec![JOB, undertone_api::id::JobId(uuid::Uuid::from_u128(77))] }
     );
     assert!(ledger.commit(&job, &gaussian(4.0), &stored_release(&job, "private", 5)).is_ok());
+}
+
+/// The number of releases that a lost job planned is unknown, so each imported one is certified by itself.
+#[test]
+fn lost_job_of_the_gaussian_filter_is_certified_release_by_release() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let folder = Folder::new(dir.path());
+    SiteKey::load_or_make(&folder.key()).expect("the folder is writable");
+    let whole = LifetimeLimit { filter: FilterKind::Gaussian, ..limit(4.0) };
+    let job = release_context(sampled_gaussian(0.05, 1.0), 60);
+    let ledger = ledger_at(&folder);
+    ledger.reserve(&job, &whole).expect("there is room");
+    for round in 1..=3 {
+        ledger.commit(&job, &job.charge.event, &stored_release(&job, "private", round)).expect("it is reserved");
+    }
+    drop(ledger);
+    let receipts = Store::create(&folder.ledger()).expect("it is there").read(books::receipts).expect("it is open");
+    for file in ["ledger.db", "ledger.db-wal", "ledger.db-shm"] {
+        drop(std::fs::remove_file(dir.path().join(file)));
+    }
+    let ledger = ledger_at(&folder);
+    assert_eq!(ledger.import(&receipts, Some(whole)).expect("they are this site's own").missing, 3);
+    let books = ledger.books().expect("it is open");
+    let book = books.accounts.values().next().expect("the account is there");
+    let certificate = book.jobs[&job.job].certificate.expect("it has one");
+    assert_eq!((certificate.covers(), book.account.reservations().next().map(|row| row.committed())), (1, Some(3)));
+    drop(ledger);
+    let key = SiteKey::load(&folder.key()).expect("it is there").public();
+    let store = Store::create(&folder.ledger()).expect("it is there");
+    assert_eq!(store.read(|db| verify(db, &key)).expect("every row holds").books, books);
 }

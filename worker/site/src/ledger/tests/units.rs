@@ -7,7 +7,7 @@ use undertone_privacy::transfer::event_at;
 use undertone_privacy::{Adjacency, Event, PrivacyUnit};
 
 use super::{LedgerSite, job, release_context, rule};
-use crate::books::{AccountKey, ChainHead, LedgerBooks, LedgerEntry, UncoveredReleases};
+use crate::books::{AccountKey, CertificateCheck, ChainHead, LedgerBooks, LedgerEntry, UncoveredReleases};
 use crate::ledger::error::LedgerError;
 use crate::ledger::release_context::ReleaseContext;
 use crate::ledger::verify;
@@ -125,6 +125,7 @@ fn write_rows_of_before(site: &LedgerSite) {
         count: if kind == EntryKind::Reserve { part.charge.releases } else { 1 },
         evaluator: "rdp-1".to_owned(),
         budget: (kind == EntryKind::Reserve).then(|| limit(8.0).budget(None).expect("a budget")),
+        certificate: None,
         receipt,
         others: Vec::new(),
         at: OffsetDateTime::UNIX_EPOCH,
@@ -149,7 +150,9 @@ fn older_ledger_charges_other_units_and_lists_uncovered_ones() {
     let site = LedgerSite::new();
     write_rows_of_before(&site);
     let books = site.store().read(LedgerBooks::read).expect("the rows add up");
-    site.store().read(|db| verify::cross_check(db, &books)).expect("they are replayed as they were admitted");
+    site.store()
+        .read(|db| verify::cross_check(db, &books, CertificateCheck::Computed))
+        .expect("they are replayed as they were admitted");
     // The record account includes the speaker's release, converted to its unit; the record's release cannot be
     // converted to the speaker account.
     let both = &books.accounts[&key(Record)];
@@ -190,6 +193,7 @@ fn row_that_omits_an_account_is_refused() {
         count: 1,
         evaluator: undertone_privacy::EVALUATOR_VERSION.to_owned(),
         budget: Some(limit(8.0).budget(None).expect("a budget")),
+        certificate: None,
         receipt: None,
         others: Vec::new(),
         at: OffsetDateTime::UNIX_EPOCH,

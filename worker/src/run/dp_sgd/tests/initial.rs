@@ -1,7 +1,7 @@
 //! Whole runs that begin with a model of an earlier job.
 
 use sha2::{Digest as _, Sha256};
-use undertone_api::job::dp_sgd::Spec;
+use undertone_api::job::dp_sgd::{Spec, TrainingLoss};
 
 use super::training::TestTraining;
 use crate::run::RunError;
@@ -37,6 +37,9 @@ fn job_begins_with_the_bits_of_the_registry_model() {
     assert!(job.file("warm_start.safetensors") == first, "without epochs the warm start is the model itself");
     let end = job.parameters(0, "private");
     assert!(end != job.model("warm_start.safetensors").parameters());
+    let usage = job.model("model-private.safetensors").usage().clone();
+    assert_eq!(usage.loss, Some(TrainingLoss::CrossEntropy));
+    assert_eq!(usage.features.map(|features| features.sample_rate), Some(16_000));
     assert!(job.parameters(1, "private") == end && job.parameters(2, "private") == end);
     // A warm start continues it, and keeps its normalization.
     let longer = job_from(&first, |spec| spec.warm_start.epochs = 1);

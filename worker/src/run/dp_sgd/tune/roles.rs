@@ -152,6 +152,7 @@ impl<'a> RoleAssignment<'a> {
             model: None,
             initial_model: None,
             limits: None,
+            proposal: None,
             issued_at: OffsetDateTime::UNIX_EPOCH,
         }
     }

@@ -65,13 +65,18 @@ fn dataset_id(number: u128) -> DatasetId {
 /// Makes a job of a public lead and two wards, with a step that is a thousand times too small.
 pub(crate) fn spec() -> Spec {
     let noise = Noise::flat(NoiseMultiplier::new(0.3).unwrap(), 1.0);
-    let party =
-        |number, noise| Party { dataset: dataset_id(number), sampling_rate: SamplingRate::new(0.5).unwrap(), noise };
+    let party = |number, noise| Party {
+        dataset: dataset_id(number),
+        sampling_rate: SamplingRate::new(0.5).unwrap(),
+        noise,
+        rounds: None,
+    };
     Spec {
         unit: PrivacyUnit::Record,
         model: AcousticModel::lstm(8, Some(4)),
         initial_model: None,
         participants: vec![party(1, None), party(2, Some(noise)), party(3, Some(noise))],
+        open_terms: Vec::new(),
         tests: vec![TestSet { name: "common".to_owned(), dataset: dataset_id(1) }],
         warm_start: WarmStart { epochs: 1, batch: 8, learning_rate: 0.001, seed: 3 },
         open: None,

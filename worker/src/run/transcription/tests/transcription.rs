@@ -63,7 +63,7 @@ pub(super) fn spec() -> Spec {
             dataset: OURS,
             epsilon: Epsilon::new(24.0).unwrap(),
             delta: Delta::new(0.01).unwrap(),
-            distance: NonZeroU32::new(6).unwrap(),
+            distance: NonZeroU32::new(10).unwrap(),
         },
         providers: vec![provider("one", ProviderProtocol::Deepgram), provider("two", ProviderProtocol::Openai)],
         colluding: NonZeroU32::MIN,

@@ -2,7 +2,7 @@ use std::path::Path;
 
 use undertone_api::dataset::{Dataset, DatasetContent, SizeClass, Visibility};
 use undertone_api::job::Spec;
-use undertone_api::job::transcription::window::{SOUND, SPAN};
+use undertone_api::job::transcription::window::SPAN;
 use undertone_privacy::PrivacyUnit;
 
 use undertone_worker_site::datasets::LocalDataset;
@@ -40,7 +40,7 @@ const EUROS: &str = r#"price = { currency = "EUR", per_minute = "0.006" }"#;
 fn job(epsilon: f64) -> Spec {
     let text = format!(
         r#"{{"kind": "transcription", "spec": {{
-            "participant": {{ "dataset": "{}", "epsilon": {epsilon}, "delta": 0.0000001, "distance": 6 }},
+            "participant": {{ "dataset": "{}", "epsilon": {epsilon}, "delta": 0.0000001, "distance": 10 }},
             "providers": [
                 {{ "name": "one", "protocol": "deepgram", "price": {{ "currency": "USD", "per_minute": "0" }} }},
                 {{ "name": "two", "protocol": "deepgram" }}
@@ -130,10 +130,8 @@ fn invalid_limit_refuses_the_policy_file() {
 }
 
 #[test]
-fn window_count_equals_segmentation() {
-    let limits = SegmentLimits::default();
-    assert_eq!(limits.most_samples(), (SOUND * 16_000.0) as usize);
-    assert_eq!(limits.span(), (SPAN * 16_000.0) as u64);
+fn stated_span_is_within_that_of_the_segmentation() {
+    assert!((SPAN * 16_000.0) as u64 <= SegmentLimits::default().span());
 }
 
 #[test]

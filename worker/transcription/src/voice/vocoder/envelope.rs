@@ -68,6 +68,32 @@ pub(super) fn measure(samples: &[f64]) -> (Vec<EnvelopeFrame>, Vec<f64>) {
     (cepstra, levels)
 }
 
+/// Multiplies the frequencies of envelopes by `factor`: the power of each band becomes that at its frequency divided by the factor.
+/// Linear between bands, and constant beyond the first and the last.
+pub(super) fn scale_frequencies(frames: &mut [EnvelopeFrame], factor: f64) {
+    let basis: Vec<EnvelopeFrame> = (0..BANDS).map(|band| cosines(band as f64)).collect();
+    let source = |band: usize| {
+        let hertz = 700.0 * ((mel(LOWEST) + step() * (band + 1) as f64) / 1_127.0).exp_m1();
+        let place = (mel((hertz / factor).clamp(LOWEST, HIGHEST)) - mel(LOWEST)) / step() - 1.0;
+        place.clamp(0.0, (BANDS - 1) as f64)
+    };
+    // One map of coefficients: to bands, between bands, and back.
+    let mut map = [[0.0; COEFFICIENTS]; COEFFICIENTS];
+    for (band, target) in basis.iter().enumerate() {
+        let place = source(band);
+        let below = (place as usize).min(BANDS - 2);
+        let share = place - below as f64;
+        for (row, weight) in map.iter_mut().zip(target) {
+            for ((value, low), high) in row.iter_mut().zip(&basis[below]).zip(&basis[below + 1]) {
+                *value += weight * (low * (1.0 - share) + high * share);
+            }
+        }
+    }
+    for frame in frames {
+        *frame = map.map(|row| row.iter().zip(frame.iter()).map(|(weight, value)| weight * value).sum());
+    }
+}
+
 /// Shapes excitations by envelopes.
 pub(super) struct EnvelopeShaper {
     forward: Arc<dyn RealToComplex<f64>>,
@@ -182,7 +208,9 @@ fn cosines(place: f64) -> EnvelopeFrame {
 
 #[cfg(test)]
 mod tests {
-    use super::{EnvelopeShaper, HOP, measure};
+    use std::f64::consts::TAU;
+
+    use super::{EnvelopeShaper, HOP, measure, scale_frequencies};
 
     /// Deterministic noise of power 1.
     fn noise(samples: usize) -> Vec<f64> {
@@ -208,6 +236,24 @@ mod tests {
             let near = if k == 0 { 4.0 } else { 0.6 };
             assert!((mean - expected).abs() < near, "{k}: {mean}, not {expected}");
         }
+    }
+
+    #[test]
+    fn scaled_frequencies_move_a_peak() {
+        // A tone's peak moves with its frequency, and factor 1 changes nothing.
+        let tone =
+            |hertz: f64| -> Vec<f64> { (0..16_000).map(|n| (n as f64 / 16_000.0 * TAU * hertz).sin()).collect() };
+        let (frames, _) = measure(&tone(1_000.0));
+        let mut same = frames[100..101].to_vec();
+        scale_frequencies(&mut same, 1.0);
+        assert!(same[0].iter().zip(&frames[100]).all(|(one, other)| (one - other).abs() < 1e-9));
+        let mut moved = frames[100..101].to_vec();
+        scale_frequencies(&mut moved, 1.2);
+        let distance = |hertz: f64| {
+            let (other, _) = measure(&tone(hertz));
+            moved[0].iter().zip(&other[100]).skip(1).map(|(one, other)| (one - other).powi(2)).sum::<f64>().sqrt()
+        };
+        assert!(distance(1_200.0) < 0.5 * distance(1_000.0), "{} {}", distance(1_200.0), distance(1_000.0));
     }
 
     #[test]

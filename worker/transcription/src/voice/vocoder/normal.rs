@@ -18,7 +18,7 @@ const SILENCE: f64 = -90.0;
 
 /// Mean and deviation of each coefficient in the target voice: the means over 1,072 utterances of
 /// 91 speakers of the public corpora AN4 and LibriSpeech (test-other), in speech frames. Such an average belongs to no speaker.
-const TARGET: [(f64, f64); COEFFICIENTS] = [
+pub(super) const TARGET: [(f64, f64); COEFFICIENTS] = [
     (-58.67, 10.26),
     (13.43, 7.82),
     (1.18, 3.73),

@@ -132,6 +132,21 @@ fn conversion_is_deterministic_to_the_bit() {
 }
 
 #[test]
+fn varied_voice_differs_by_piece_and_repeats_to_the_bit() {
+    let plain = VocoderVoice::new(13).unwrap();
+    let sound = speaker(120.0, 1.0);
+    // The same speech at half the level is another piece.
+    let other: Vec<f32> = sound.iter().map(|sample| sample * 0.5).collect();
+    let varied = plain.varied().convert(&sound).unwrap();
+    assert_eq!(varied, plain.varied().convert(&sound).unwrap());
+    assert!(varied.len() == sound.len() && varied.iter().all(|sample| sample.is_finite() && sample.abs() <= 1.0));
+    let spectrum_of = |voice: VocoderVoice, sound: &[f32]| spectrum(&voice.convert(sound).unwrap());
+    let one_voice = distance(&spectrum_of(plain, &sound), &spectrum_of(plain, &other));
+    let two_voices = distance(&spectrum_of(plain.varied(), &sound), &spectrum_of(plain.varied(), &other));
+    assert!(two_voices > 5.0 * one_voice && two_voices > 1.0, "{two_voices} and {one_voice}");
+}
+
+#[test]
 fn detail_out_of_range_is_refused() {
     for detail in [0, 7, 21, u32::MAX] {
         assert!(matches!(VocoderVoice::new(detail), Err(VoiceError::Detail(_))), "{detail}");

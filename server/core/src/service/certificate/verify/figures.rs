@@ -2,9 +2,11 @@
 
 use undertone_api::job::Charge;
 use undertone_api::signed::certificate::{
-    AccountPosition, Certificate, CertificateParty, CertifiedFigure, PartyCharges, PublicFact, relation,
+    AccountPosition, Certificate, CertificateParty, CertifiedFigure, PartyCharges, PublicFact, ReleaseCounts,
+    is_relation,
 };
 use undertone_privacy::Event;
+use undertone_privacy::ledger::{JobCost, Reservation, ReservationId};
 use undertone_privacy::mechanism::{self, EVALUATOR_VERSION};
 
 use super::super::price;
@@ -26,7 +28,7 @@ pub(super) fn mechanism(opened: &OpenedCertificate) -> PointFinding {
         };
         let spec = &opened.manifest.spec;
         if opened.certificate.version >= Certificate::VERSION {
-            if charged.relation != relation(charged.adjacency, charged.unit) {
+            if !is_relation(&charged.relation, charged.adjacency, charged.unit) {
                 wrong.push(format!("{}: the relation in words is not that of its charge", party.dataset_name));
             }
             if charged.public != PublicFact::list_facts(spec, party.dataset, &charge, party.units) {
@@ -168,15 +170,24 @@ fn flaws(charged: &PartyCharges, event: &Event, account: &AccountPosition) -> Ve
         return wrong;
     }
     let balance = &account.balance;
-    match mechanism::curve(event, charged.adjacency, balance.grid()) {
-        Ok(one) => {
-            let spent = balance.spent().without(&one.times(releases.committed)).is_some();
+    let ReleaseCounts { reserved, committed, settled, .. } = releases;
+    if let Some(Err(error)) = account.certificate.map(|stated| stated.verify(event, charged.adjacency)) {
+        expect(false, &format!("the charge of the account: {error}"));
+    }
+    let certificate = account.certificate.as_ref();
+    let cost = JobCost::from_row(event, reserved, charged.adjacency, balance.grid(), certificate);
+    let part = cost.map_err(|error| format!("the charge of the account: {error}")).and_then(|cost| {
+        let reserved = reserved.max(committed);
+        Reservation::from_job(ReservationId(0), cost, reserved, committed, settled).map_err(|error| error.to_string())
+    });
+    match part {
+        Ok(part) => {
+            let spent = balance.spent().without(&part.spent()).is_some();
             expect(spent, "the account has spent less than this job alone did");
-            let open = if releases.settled { 0 } else { releases.reserved.saturating_sub(releases.committed) };
-            let is_covered = balance.reserved().without(&one.times(open)).is_some();
+            let is_covered = balance.reserved().without(&part.open_cost()).is_some();
             expect(is_covered, "the account holds less in reserve than this job still does");
         }
-        Err(error) => expect(false, &error.to_string()),
+        Err(error) => expect(false, &error),
     }
     wrong
 }

@@ -5,7 +5,7 @@ use sea_orm::{ActiveModelTrait as _, IntoActiveModel as _};
 use sha2::{Digest as _, Sha256};
 use undertone_api::id::JobId;
 use undertone_api::job::dp_sgd::RecurrentCell;
-use undertone_api::job::{INITIAL_MODEL, Job, NewJob, Spec, dp_sgd};
+use undertone_api::job::{NewJob, Spec, dp_sgd};
 use undertone_api::model::ModelSource;
 use undertone_api::plan::NewPlan;
 use undertone_api::problem::Violation;
@@ -18,8 +18,7 @@ use crate::exchange::artifact as files;
 use crate::model::column::JsonColumn;
 use crate::model::job;
 use crate::service::certificate::{self, verify};
-use crate::service::model::{ArtifactHeader, begin, fetch};
-use crate::service::world::finished::{MODEL, end, finished, submitted, verification_keys};
+use crate::service::world::finished::{MODEL, continued, end, finished, store_file, submitted, verification_keys};
 use crate::service::world::{TestConsortium, row};
 use crate::service::{dataset, plan};
 use crate::testing::{TestApp, on_both};
@@ -53,37 +52,6 @@ async fn assert_refused(world: &TestConsortium, actor: &Actor, spec: dp_sgd::Spe
     let [Violation { field, message }] = &violations[..] else { panic!("{violations:?}") };
     assert_eq!(field, "spec.initial_model");
     assert!(words.iter().all(|word| message.contains(word)), "{message}");
-}
-
-/// Runs a job of one round that begins with the model of an earlier one, and stores its own model.
-async fn continued(world: &mut TestConsortium, content: &[u8], result: &[u8]) -> Job {
-    let job = world.propose(spec_from(world, content)).await.unwrap();
-    let job = world.approved(job).await;
-    let leases = submitted(world, &job, 1).await;
-    for (site, lease) in leases.iter().enumerate() {
-        let worker = world.sites[site].worker;
-        let file = fetch(&world.ctx, worker, lease, INITIAL_MODEL, 0).await.unwrap().expect("the server serves it");
-        assert_eq!(file.artifact.digest, digest_of(content));
-        let bytes = world.ctx.store.get(&file.object).await.unwrap().bytes().await.unwrap();
-        assert_eq!(&bytes[..], content);
-    }
-    store(world, &leases[0], "model-private.safetensors", result).await;
-    for site in [1, 2, 0] {
-        end(world, site, &leases[site]).await;
-    }
-    world.job(job.summary.id).await
-}
-
-async fn store(world: &TestConsortium, lease: &str, name: &str, content: &[u8]) {
-    let header = ArtifactHeader {
-        lease: lease.to_owned(),
-        name: name.to_owned(),
-        size: content.len() as u64,
-        digest: digest_of(content),
-    };
-    let mut incoming = begin(&world.ctx, world.sites[0].worker, header).await.unwrap();
-    incoming.write(content).await.unwrap();
-    incoming.accept(&world.ctx).await.unwrap();
 }
 
 async fn certificate_of(world: &TestConsortium, job: JobId) -> Certificate {
@@ -170,8 +138,8 @@ on_both! {
 
         let job = world.queued(1).await;
         let leases = submitted(&mut world, &job, 1).await;
-        store(&world, &leases[0], "model-open.safetensors", b"open").await;
-        store(&world, &leases[0], "development.safetensors", b"development").await;
+        store_file(&world, &leases[0], "model-open.safetensors", b"open").await;
+        store_file(&world, &leases[0], "development.safetensors", b"development").await;
         assert_refused(&world, &proposer, spec_from(&world, MODEL), &["has not finished"]).await;
         for site in [1, 2, 0] {
             end(&world, site, &leases[site]).await;
@@ -207,9 +175,9 @@ on_both! {
         let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let job = world.queued(1).await;
         let leases = submitted(&mut world, &job, 1).await;
-        store(&world, &leases[0], "model-private.safetensors", MODEL).await;
-        store(&world, &leases[0], "model-open.safetensors", b"open").await;
-        store(&world, &leases[0], "warm_start.safetensors", b"public").await;
+        store_file(&world, &leases[0], "model-private.safetensors", MODEL).await;
+        store_file(&world, &leases[0], "model-open.safetensors", b"open").await;
+        store_file(&world, &leases[0], "warm_start.safetensors", b"public").await;
         let actor = &world.sites[0].steward;
         let mut datasets = dataset::in_consortium(app.ctx.db.read(), world.consortium).await.unwrap();
         let offered = async |datasets: &[undertone_api::dataset::Dataset]| {

@@ -24,12 +24,14 @@ pub(in crate::run::dp_sgd) fn spec() -> Spec {
         dataset: dataset(index),
         sampling_rate: SamplingRate::new(0.6).unwrap(),
         noise,
+        rounds: None,
     };
     Spec {
         unit: PrivacyUnit::Record,
         model: ModelSpec::lstm(10, Some(4)),
         initial_model: None,
         participants: vec![party(0, None), party(1, Some(noise)), party(2, Some(noise))],
+        open_terms: Vec::new(),
         tests: vec![TestSet { name: "held out".to_owned(), dataset: dataset(0) }],
         warm_start: WarmStart { epochs: 2, batch: 5, learning_rate: 0.01, seed: 5 },
         open: Some(rounds),
@@ -69,6 +71,7 @@ pub(super) fn manifest(spec: Spec) -> Manifest {
         model: None,
         initial_model: None,
         limits: None,
+        proposal: None,
         issued_at: OffsetDateTime::UNIX_EPOCH,
     }
 }

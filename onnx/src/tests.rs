@@ -1,0 +1,76 @@
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::HashMap;
+
+use safetensors::tensor::{Dtype, TensorView};
+use sha2::{Digest as _, Sha256};
+
+use super::{OnnxError, convert, read_dimensions};
+
+/// Returns the file of a model of 3 inputs, 2 hidden units and 4 classes with deterministic weights.
+fn model_file(cell: &str, is_rich: bool, format: &str, wrong: Option<&str>) -> Vec<u8> {
+    let gates = if cell == "gru" { 3 } else { 4 };
+    let (width, fed) = if is_rich { (4, 2) } else { (2, 3) };
+    let mut shapes: Vec<(String, Vec<usize>)> = Vec::new();
+    if is_rich {
+        shapes.push(("context.weight".to_owned(), vec![3 * 3 + 1, 2]));
+        shapes.extend(["forward", "backward"].map(|side| (format!("layer1.{side}.weight"), vec![fed + 3, gates * 2])));
+        shapes.push(("normalize.weight".to_owned(), vec![2, width]));
+    } else {
+        shapes.push(("layer1.weight".to_owned(), vec![fed + 3, gates * 2]));
+    }
+    shapes.push(("output.weight".to_owned(), vec![width + 1, 4]));
+    shapes.push(("normalizer.mean".to_owned(), vec![3]));
+    shapes.push(("normalizer.deviation".to_owned(), vec![3]));
+    if let Some((_, shape)) = shapes.iter_mut().find(|(name, _)| Some(name.as_str()) == wrong) {
+        shape.reverse();
+    }
+    let mut next = 0_u32;
+    let parts: Vec<_> = shapes
+        .into_iter()
+        .map(|(name, shape)| {
+            let is_positive = name == "normalizer.deviation";
+            let values = (0..shape.iter().product::<usize>()).flat_map(|_| {
+                next = (next * 37 + 11) % 101;
+                let value = next as f32 / 101.0;
+                if is_positive { value + 0.5 } else { value - 0.5 }.to_le_bytes()
+            });
+            (name, shape, values.collect::<Vec<u8>>())
+        })
+        .collect();
+    let views = parts
+        .iter()
+        .map(|(name, shape, data)| (name.as_str(), TensorView::new(Dtype::F32, shape.clone(), data).unwrap()));
+    let context = if is_rich { "3" } else { "null" };
+    let about = format!(
+        r#"{{"format":"{format}","inputs":3,"hidden":2,"classes":4,"cell":"{cell}","layers":1,"bidirectional":{is_rich},"context":{context},"normalize":{is_rich},"loss":"ctc"}}"#
+    );
+    safetensors::serialize(views, Some(HashMap::from([("model".to_owned(), about)]))).unwrap()
+}
+
+const FORMAT: &str = "undertone-senone/2";
+
+/// The bytes of the converter whose scores `benches/peers/export.py` compared: run it again before you change them.
+#[test]
+fn converter_writes_the_compared_bytes() {
+    let digest = |cell, is_rich| {
+        let file = model_file(cell, is_rich, FORMAT, None);
+        let graph = convert(&file).unwrap();
+        assert_eq!(graph, convert(&file).unwrap());
+        assert!(matches!(&graph[..], [0x08, 8, 0x12, ..]), "as the worker recognizes a graph");
+        hex::encode(&Sha256::digest(graph)[..8])
+    };
+    let digests = [digest("lstm", false), digest("gru", true), digest("lstm", true)];
+    assert_eq!(digests, ["25e02067a05161c0", "abc2d7638879330b", "89a48d83c457654f"]);
+    assert_eq!(read_dimensions(&model_file("gru", true, FORMAT, None)).unwrap(), (3, 4));
+}
+
+#[test]
+fn unusable_file_names_its_defect() {
+    let text = |file: &[u8]| convert(file).unwrap_err().to_string();
+    assert!(text(b"no model").contains("safetensors"));
+    assert!(text(&model_file("lstm", false, "other/1", None)).contains("no dimensions"));
+    assert!(text(&model_file("lstm", true, FORMAT, Some("context.weight"))).contains("`context.weight` has other"));
+    let personal = model_file("lstm", false, undertone_api::model::PERSONAL_FORMAT, None);
+    assert!(matches!(convert(&personal), Err(OnnxError::Personal)));
+}

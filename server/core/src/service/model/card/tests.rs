@@ -1,0 +1,140 @@
+use time::macros::datetime;
+use undertone_api::dataset::{SizeClass, Visibility};
+use undertone_api::id::{ArtifactId, ConsortiumId, DatasetId, JobId, LineageId, MemberId, OrganizationId};
+use undertone_api::job::dp_sgd::{AcousticModel, TrainingLoss};
+use undertone_api::job::{DatasetUse, JobState};
+use undertone_api::model::record::{ModelQuality, ModelRecord, ModelVersion, QualityOrigin};
+use undertone_api::model::{Artifact, FileDeletion, ModelSource};
+use undertone_api::report::{CertificateNamed, DatasetUsed};
+use undertone_api::signed::certificate::{CertifiedFigure, ConsortiumNamed, JobCovered, LineageSum};
+use undertone_privacy::{Adjacency, PrivacyUnit};
+use uuid::Uuid;
+
+use super::render_card;
+
+const FINISHED: time::OffsetDateTime = datetime!(2026-11-20 12:00 UTC);
+
+fn id(number: u128) -> Uuid {
+    Uuid::from_u128(number)
+}
+
+/// Returns a second version with two parties, and names that Markdown would interpret.
+fn example() -> ModelRecord {
+    let file = Artifact {
+        id: ArtifactId(id(1)),
+        job: JobId(id(2)),
+        name: "model.safetensors".to_owned(),
+        size: 8_192,
+        digest: "ab".repeat(32),
+        source: Some(ModelSource::Private),
+        created_at: FINISHED,
+        deletion: None,
+    };
+    let version = |number: u32, source| ModelVersion {
+        version: number,
+        artifact: None,
+        name: file.name.clone(),
+        digest: if number == 2 { file.digest.clone() } else { "cd".repeat(32) },
+        job: JobId(id(2)),
+        title: format!("round | {number}"),
+        source,
+        deletion: None,
+    };
+    let dataset = |number: u128, name: &str, visibility| DatasetUsed {
+        dataset: DatasetId(id(number)),
+        name: name.to_owned(),
+        lineage: LineageId(id(number)),
+        organization_name: "North [clinic]".to_owned(),
+        visibility,
+        purpose: DatasetUse::Participate,
+        units: 1_000,
+        records: SizeClass(1_000),
+        speakers: SizeClass(20),
+        digest: None,
+    };
+    let sum = |name: &str, unit, epsilon| LineageSum {
+        organization: OrganizationId(id(9)),
+        organization_name: name.to_owned(),
+        lineage: LineageId(id(4)),
+        dataset_names: vec!["ward-7".to_owned()],
+        unit,
+        adjacency: Adjacency::ZeroOut,
+        jobs: 2,
+        figure: Some(CertifiedFigure::renyi(epsilon, 1e-5)),
+    };
+    let quality = |origin, test: &str, value| ModelQuality {
+        origin,
+        job: JobId(id(3)),
+        title: "spring | test".to_owned(),
+        test: test.to_owned(),
+        test_key: String::new(),
+        metric: "accuracy".to_owned(),
+        value,
+        low: value - 0.01,
+        high: value + 0.02,
+        frames: None,
+    };
+    ModelRecord {
+        consortium: ConsortiumNamed { id: ConsortiumId(id(5)), name: "Clinics_north".to_owned() },
+        job: JobCovered {
+            id: JobId(id(2)),
+            title: "Dictation <2>".to_owned(),
+            kind: "dp_sgd".to_owned(),
+            state: JobState::Finished,
+            proposed_by: "Ada".to_owned(),
+            rounds_done: 30,
+            rounds: 30,
+            manifest: "ef".repeat(32),
+            started_at: None,
+            finished_at: Some(FINISHED),
+        },
+        version: 2,
+        line: vec![version(1, ModelSource::Public), version(2, ModelSource::Private)],
+        continued_by: Vec::new(),
+        settings: AcousticModel { bidirectional: true, ..AcousticModel::lstm(200, Some(931)) },
+        datasets: vec![dataset(3, "librispeech", Visibility::Public), dataset(4, "ward-7", Visibility::Private)],
+        certificate: Some(CertificateNamed { digest: "12".repeat(32), path: String::new(), head: None }),
+        privacy: vec![sum("North", PrivacyUnit::Speaker, Some(1.2341)), sum("South", PrivacyUnit::Record, None)],
+        quality: vec![
+            quality(QualityOrigin::Training, "common", 0.6189),
+            quality(QualityOrigin::Evaluation, "ward-7 of North", 0.5512),
+        ],
+        file,
+    }
+}
+
+#[test]
+fn card_of_a_model_is_as_agreed() {
+    let card = render_card(&example(), "https://undertone.example.org/");
+    assert_eq!(card, render_card(&example(), "https://undertone.example.org"), "the same record gives the same card");
+    assert_eq!(card, include_str!("tests/model-card.md"));
+}
+
+#[test]
+fn card_says_what_is_not_protected() {
+    let mut record = example();
+    record.file.source = Some(ModelSource::Open);
+    assert!(render_card(&record, "").contains("No ε covers this model"));
+    record.file.source = Some(ModelSource::Public);
+    record.privacy.clear();
+    assert!(render_card(&record, "").contains("from public data alone"));
+    record.file.source = Some(ModelSource::Private);
+    assert!(render_card(&record, "").contains("no guarantee is stated"));
+    record.privacy = example().privacy;
+    assert!(render_card(&record, "").contains("No finite ε bounds the releases about South, ward-7."));
+    record.privacy[0].figure = Some(CertifiedFigure::renyi(Some(40.0), 1e-5));
+    assert!(render_card(&record, "").contains("no protection by itself"));
+}
+
+#[test]
+fn card_of_characters_and_of_a_deleted_file_has_fitting_commands() {
+    let mut record = example();
+    record.settings.loss = TrainingLoss::Ctc;
+    let card = render_card(&record, "");
+    assert!(card.contains("--characters characters.json") && !card.contains("undertone-worker personalize"), "{card}");
+    let by = MemberId(id(7));
+    record.file.deletion =
+        Some(FileDeletion { at: FINISHED, by, by_name: "Ada".to_owned(), reason: "a speaker withdrew".to_owned() });
+    let card = render_card(&record, "");
+    assert!(card.contains("deleted on 2026-11-20 by Ada: a speaker withdrew") && !card.contains("curl"), "{card}");
+}

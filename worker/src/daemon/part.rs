@@ -127,7 +127,7 @@ impl LeasedPart<'_> {
         let Self { site, work, lease, job, log } = *self;
         let _slot;
         let examined = match self.await_decision().await? {
-            None | Some(WorkExamination::Waiting(_)) => return Ok(lease_outcome(lease)),
+            None | Some(WorkExamination::Waiting(_)) => return self.stop_outcome(),
             Some(WorkExamination::Ended(outcome)) => return Ok(Some(outcome)),
             Some(WorkExamination::Foreign(reason)) => {
                 log.record_fault(Fault::ForeignManifest);
@@ -149,7 +149,7 @@ impl LeasedPart<'_> {
         }
         tokio::select! {
             slot = slots.acquire() => _slot = slot,
-            () = lease.stop.cancelled() => return Ok(lease_outcome(lease)),
+            () = lease.stop.cancelled() => return self.stop_outcome(),
         }
         if let Some(outcome) = begin_part(site, work, &examined, &lease.token())? {
             log.record_fault(Fault::RefusedByLedger);
@@ -170,7 +170,7 @@ impl LeasedPart<'_> {
                 tracing::info!(job.id = %job, dataset.id = %work.dataset, "the run is done");
                 Some(RunOutcome::Done { report: results.report, audit: results.audit })
             }
-            Err(RunError::Stopped(_)) => lease_outcome(lease),
+            Err(RunError::Stopped(_)) => self.stop_outcome()?,
             Err(RunError::Refused(problem)) => {
                 tracing::warn!(job.id = %job, dataset.id = %work.dataset, reason = problem.with_causes(), "the site refuses to continue the run");
                 log.record_fault(Fault::RefusedByPolicy);
@@ -181,7 +181,7 @@ impl LeasedPart<'_> {
                 tracing::error!(job.id = %job, dataset.id = %work.dataset, reason, "the site's own disk fails; the part continues after the repair");
                 log.record_fault(classify_fault(&reason));
                 delay_next_offer(lease).await;
-                lease_outcome(lease)
+                self.stop_outcome()?
             }
             Err(RunError::Failed(problem)) => {
                 let reason = problem.with_causes();
@@ -196,6 +196,19 @@ impl LeasedPart<'_> {
                 };
                 Some(RunOutcome::GaveUp { reason: public_reason })
             }
+        })
+    }
+
+    /// Returns the outcome of a part that stopped: one if the job is over or this site has left it, `None` if the part
+    /// may come back.
+    fn stop_outcome(&self) -> Result<Option<RunOutcome>, LedgerError> {
+        // A release is refused after a departure, even before the watch of the lease has read it.
+        if let Some(reason) = departure_reason(self.site, self.job, self.work.dataset)? {
+            return Ok(Some(RunOutcome::Stopped { reason }));
+        }
+        Ok(match self.lease.end() {
+            Some(LeaseEnd::Over(reason)) => Some(RunOutcome::Stopped { reason: reason.clone() }),
+            Some(LeaseEnd::Lost(_)) | None => None,
         })
     }
 
@@ -270,14 +283,6 @@ pub(super) async fn reject_work(site: &Site, work: &OfferedWork, job: JobId, rea
     // It is sent once: after a loss, the work is offered and rejected again.
     if let Err(error) = site.gateway.finish(&work.lease, &RunOutcome::GaveUp { reason }, &[]).await {
         tracing::warn!(job.id = %job, error = %error, "the server does not accept the return of a lease");
-    }
-}
-
-/// Returns the outcome of a part after the end of its lease: one if the job is over, `None` if it may come back.
-fn lease_outcome(lease: &Lease) -> Option<RunOutcome> {
-    match lease.end() {
-        Some(LeaseEnd::Over(reason)) => Some(RunOutcome::Stopped { reason: reason.clone() }),
-        Some(LeaseEnd::Lost(_)) | None => None,
     }
 }
 

@@ -1,5 +1,6 @@
 //! The sounds: true pieces and dummies in one voice, sealed, paid for, and sent.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -217,15 +218,22 @@ fn convert_pieces(
 /// An engine's speech for the dummy of this number.
 type SpeakDummy<'a> = dyn Fn(usize) -> Result<Vec<f32>, SpeakError> + Sync + 'a;
 
-/// Returns the engine's mean spectrum.
+/// Returns the engine's mean spectrum: the same to the bit for the same speech.
 fn estimate_spectrum(dummies: usize, speak: &SpeakDummy<'_>) -> Result<MeanSpectrum, RunError> {
-    let spectrum = Mutex::new(MeanSpectrum::default());
-    let add = |_: usize, sound: Vec<f32>| -> Result<(), SpeakError> {
-        spectrum.lock().unwrap_or_else(PoisonError::into_inner).add(&sound);
+    let parts = Mutex::new(BTreeMap::new());
+    let add = |place: usize, sound: Vec<f32>| -> Result<(), SpeakError> {
+        let mut part = MeanSpectrum::default();
+        part.add(&sound);
+        parts.lock().unwrap_or_else(PoisonError::into_inner).insert(place, part);
         Ok(())
     };
     speak::each(dummies.min(SAMPLE), thread_count(), speak, &add)?;
-    Ok(spectrum.into_inner().unwrap_or_else(PoisonError::into_inner))
+    // Threads end in any order, and a sum of floats depends on its order.
+    let mut spectrum = MeanSpectrum::default();
+    for part in parts.into_inner().unwrap_or_else(PoisonError::into_inner).values() {
+        spectrum.merge(part);
+    }
+    Ok(spectrum)
 }
 
 /// Makes a dummy from an engine's speech, in this manner.
@@ -282,6 +290,7 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
 
     use super::{PASSES, SAMPLE, SpeakError, estimate_spectrum, repeat_passes};
     use crate::speech::transcribe::outbound::DeliveryResult;
@@ -309,6 +318,21 @@ mod tests {
             Ok(vec![Ok(DeliveryResult { answered: 0, left: 3, problem: None })])
         });
         assert_eq!((problems.unwrap(), passes), (vec![None], 1), "a silent provider gets no second pass");
+    }
+
+    #[test]
+    fn spectrum_does_not_depend_on_the_order_of_the_threads() {
+        let speak = |slow: usize| {
+            move |place: usize| {
+                if place == slow {
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+                let tone = |sample: u32| (0.01 + 0.1 * place as f32) * (0.1 * (1 + place) as f32 * sample as f32).sin();
+                Ok::<_, SpeakError>((0..4_800).map(tone).collect())
+            }
+        };
+        let estimates = [0, 1, 5].map(|slow| estimate_spectrum(8, &speak(slow)).unwrap());
+        assert!(estimates.iter().all(|estimate| *estimate == estimates[0]));
     }
 
     #[test]

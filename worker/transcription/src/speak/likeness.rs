@@ -143,6 +143,12 @@ impl MeanSpectrum {
         }
     }
 
+    /// Adds the frames of another average.
+    pub fn merge(&mut self, other: &Self) {
+        self.power.iter_mut().zip(&other.power).for_each(|(sum, power)| *sum += power);
+        self.frames += other.frames;
+    }
+
     fn add_frames(&mut self, words: &[f32]) {
         let fft = RealFftPlanner::<f64>::new().plan_fft_forward(FRAME);
         let (mut input, mut output) = (fft.make_input_vec(), fft.make_output_vec());

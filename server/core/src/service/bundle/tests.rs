@@ -179,7 +179,7 @@ on_both! {
 
     async fn an_older_copy_holds_by_itself_and_is_noticed_by_a_sites_head(app: &TestApp) {
         let ctx = &app.ctx;
-        let world = run_jobs(ctx).await;
+        let world = Box::pin(run_jobs(ctx)).await;
         let older = ctx.db.snapshot().await.unwrap();
         let before = log_head::Entity::find().all(&older).await.unwrap().len();
         world.queued(1).await;

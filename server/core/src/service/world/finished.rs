@@ -89,9 +89,9 @@ pub async fn end(world: &TestConsortium, site: usize, lease: &str) {
 
 /// Runs the same job, and all sites have ended their parts.
 pub async fn finished(world: &mut TestConsortium, rounds: u32) -> Job {
-    let (job, leases) = at_the_end(world, rounds).await;
+    let (job, leases) = Box::pin(at_the_end(world, rounds)).await;
     for site in [1, 2, 0] {
-        end(world, site, &leases[site]).await;
+        Box::pin(end(world, site, &leases[site])).await;
     }
     world.job(job.summary.id).await
 }

@@ -199,7 +199,13 @@ fn lost_job_of_the_gaussian_filter_is_certified_release_by_release() {
     let books = ledger.books().expect("it is open");
     let book = books.accounts.values().next().expect("the account is there");
     let certificate = book.jobs[&job.job].certificate.expect("it has one");
-    assert_eq!((certificate.covers(), book.account.reservations().next().map(|row| row.committed())), (1, Some(3)));
+    assert_eq!(
+        (
+            certificate.covers(),
+            book.account.reservations().next().map(undertone_privacy::ledger::Reservation::committed)
+        ),
+        (1, Some(3))
+    );
     drop(ledger);
     let key = SiteKey::load(&folder.key()).expect("it is there").public();
     let store = Store::create(&folder.ledger()).expect("it is there");

@@ -1,6 +1,7 @@
 #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::io::Read as _;
 
 use sha2::{Digest as _, Sha256};
@@ -28,7 +29,8 @@ fn model_file() -> Vec<u8> {
         let start = data.len();
         let value = if name == "normalizer.deviation" { 1.0_f32 } else { 0.0 };
         data.extend(value.to_le_bytes().repeat(count));
-        header += &format!(r#","{name}":{{"dtype":"F32","shape":{shape},"data_offsets":[{start},{}]}}"#, data.len());
+        let offsets = format!("[{start},{}]", data.len());
+        write!(header, r#","{name}":{{"dtype":"F32","shape":{shape},"data_offsets":{offsets}}}"#).unwrap();
     }
     header.push('}');
     while !header.len().is_multiple_of(8) {

@@ -99,8 +99,8 @@ pub async fn set() -> TestResult<Option<RecordingScenario>> {
     }
     configure(&folder, &python.to_string_lossy(), &clouds)?;
     site.edit_policy("kinds = [\"dp_sgd\"]", "kinds = [\"transcription\"]")?;
-    site.edit_policy("most_epsilon_per_job = 4.0", "most_epsilon_per_job = 16.0")?;
-    let limit = "[budget.words]\nepsilon = 16.0\ndelta = 1e-2\n\n[budget.record]";
+    site.edit_policy("most_epsilon_per_job = 4.0", "most_epsilon_per_job = 26.0")?;
+    let limit = "[budget.words]\nepsilon = 26.0\ndelta = 1e-2\n\n[budget.record]";
     site.edit_policy("[budget.record]", limit)?;
 
     let recordings = folder.join("recordings");
@@ -114,12 +114,12 @@ pub async fn set() -> TestResult<Option<RecordingScenario>> {
     stage.open().await?;
 
     let budget =
-        NewBudget { unit: PrivacyUnit::Words, epsilon: Epsilon::new(16.0)?, delta: Delta::new(1e-2)?, filter: None };
+        NewBudget { unit: PrivacyUnit::Words, epsilon: Epsilon::new(26.0)?, delta: Delta::new(1e-2)?, filter: None };
     stage.sites[CLINIC].client.set_budget(stage.dataset(DATASET).await?.id, &budget).await?;
     Ok(Some(RecordingScenario { stage, clouds: FakeClouds { clouds, unpaid }, recording }))
 }
 
-/// Returns the job: ε = 11.5 for one spoken word, which needs few dummies, against each of the providers alone.
+/// Returns the job: ε = 19 for one spoken word, which needs few dummies, against each of the providers alone.
 ///
 /// # Errors
 /// Any step that does not work as documented.
@@ -132,7 +132,7 @@ pub async fn job(stage: &TestConsortium, providers: &[&str]) -> TestResult<NewJo
     let spec = Spec {
         participant: Party {
             dataset: stage.dataset(DATASET).await?.id,
-            epsilon: Epsilon::new(11.5)?,
+            epsilon: Epsilon::new(19.0)?,
             delta: Delta::new(1e-3)?,
             distance: NonZeroU32::MIN.saturating_add(9),
         },

@@ -209,7 +209,7 @@ fn dummies_do_not_depend_on_the_recordings() {
 /// Sets one provider, which receives everything, and some sixty dummies.
 fn with_one_provider(spec: &mut Spec) {
     spec.providers.truncate(1);
-    spec.participant.epsilon = Epsilon::new(6.0).unwrap();
+    spec.participant.epsilon = Epsilon::new(10.0).unwrap();
 }
 
 /// Needs flite; passes without.

@@ -61,7 +61,7 @@ pub(super) fn spec() -> Spec {
     Spec {
         participant: Party {
             dataset: OURS,
-            epsilon: Epsilon::new(24.0).unwrap(),
+            epsilon: Epsilon::new(40.0).unwrap(),
             delta: Delta::new(0.01).unwrap(),
             distance: NonZeroU32::new(10).unwrap(),
         },

@@ -71,13 +71,13 @@ impl GroupCase {
         let draw = |word: u32| ((u64::from(word) * width) >> 32) as i32 - self.bound().cast_signed();
         (0..self.length).map(|_| draw(rng.next_u32())).collect()
     }
+}
 
-    /// Returns the vector with noise of a deviation.
-    fn noisy(self, site: usize, deviation: u32, signal: &[i32]) -> Vec<i32> {
-        let noise = DiscreteGaussian::integer(u64::from(deviation));
-        let mut rng = ChaCha20Rng::seed_from_u64(1000 + site as u64);
-        signal.iter().map(|value| value + noise.sample(&mut rng) as i32).collect()
-    }
+/// Returns a vector with noise of a deviation.
+fn add_noise(site: usize, deviation: u32, signal: &[i32]) -> Vec<i32> {
+    let noise = DiscreteGaussian::integer(u64::from(deviation));
+    let mut rng = ChaCha20Rng::seed_from_u64(1000 + site as u64);
+    signal.iter().map(|value| value + noise.sample(&mut rng) as i32).collect()
 }
 
 /// The cost of a round in one of the two ways.
@@ -141,7 +141,7 @@ pub(crate) fn run(report: &mut Report) -> Outcome {
         let sites: usize =
             text.trim().parse().map_err(|error| format!("UNDERTONE_AGGREGATION_SITES: `{list}`: {error}"))?;
         let colluding = (sites / 4) as u8;
-        let smallest_group = ((sites + usize::from(colluding)) / 2 + 1) as u8;
+        let smallest_group = (usize::midpoint(sites, usize::from(colluding)) + 1) as u8;
         let terms = GroupTerms { smallest_group, colluding };
         let [coarse, fine] = DEVIATIONS;
         let most = sites.saturating_sub(usize::from(smallest_group));

@@ -130,7 +130,7 @@ impl Roster {
         if usize::from(smallest_group) > sites {
             return Err(RosterError::GroupTooLarge { smallest_group, sites });
         }
-        let least = (sites + usize::from(colluding)) / 2 + 1;
+        let least = usize::midpoint(sites, usize::from(colluding)) + 1;
         if usize::from(smallest_group) < least {
             return Err(RosterError::GroupTooSmall { smallest_group, sites, colluding, least });
         }
@@ -149,7 +149,9 @@ impl Roster {
         let mut hash = Sha256::new_with_prefix("undertone secure aggregation: roster");
         hash.update(manifest);
         hash.update([smallest_group, colluding, sites as u8]);
-        keys.iter().for_each(|key| hash.update(key));
+        for key in keys {
+            hash.update(key);
+        }
         Ok(Self { keys: parsed, terms, digest: hash.finalize().into() })
     }
 

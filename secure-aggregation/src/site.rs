@@ -59,15 +59,15 @@ impl<'a, J: RoundJournal> SiteRound<'a, J> {
         if accepted.roster().key(site) != Some(&identity.verifying_key()) {
             return Err(Refusal::Identity { site }.into());
         }
-        let record = match journal.load(context.slot()).map_err(SiteError::Journal)? {
-            Some(record) => record,
-            None => {
-                let mut secret = Zeroizing::new([0; 32]);
-                rng.fill_bytes(secret.as_mut());
-                let record = RoundRecord::new(*context.digest(), *secret);
-                journal.store(context.slot(), &record).map_err(SiteError::Journal)?;
-                record
-            }
+        let stored = journal.load(context.slot()).map_err(SiteError::Journal)?;
+        let record = if let Some(record) = stored {
+            record
+        } else {
+            let mut secret = Zeroizing::new([0; 32]);
+            rng.fill_bytes(secret.as_mut());
+            let record = RoundRecord::new(*context.digest(), *secret);
+            journal.store(context.slot(), &record).map_err(SiteError::Journal)?;
+            record
         };
         let Some(secret) = &record.secret else { return Err(Refusal::RoundClosed.into()) };
         if record.context != *context.digest() {

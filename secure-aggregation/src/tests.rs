@@ -173,7 +173,9 @@ fn play(group: &TestGroup, number: u32, last: impl Fn(usize) -> LastStep) -> Res
         phase.receive(sites[site].reveal(phase.signatures()).unwrap())?;
     }
     let sum = phase.open()?;
-    sites.into_iter().for_each(|site| site.close().unwrap());
+    for site in sites {
+        site.close().unwrap();
+    }
     Ok((survivors, sum))
 }
 

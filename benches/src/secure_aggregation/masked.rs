@@ -15,7 +15,7 @@ use undertone_secure_aggregation::server::AdvertisementPhase;
 use undertone_secure_aggregation::site::SiteRound;
 
 use super::journal::FolderJournal;
-use super::{GroupCase, MeasuredRound, RoundCost, add, median, plain, timed};
+use super::{GroupCase, MeasuredRound, RoundCost, add, add_noise, median, plain, timed};
 
 /// The bytes of a message besides its content: lengths, field numbers, the frame of gRPC.
 const FRAME: usize = 24;
@@ -102,7 +102,7 @@ pub(super) fn measure(case: GroupCase, deviation: u32, modulus: Modulus) -> Resu
     for (site, round) in survivors.iter_mut().enumerate() {
         let exact = case.signal(site);
         let shares = phase.shares_for(site as u8);
-        let noisy = case.noisy(site, deviation, &exact);
+        let noisy = add_noise(site, deviation, &exact);
         let (masked, seconds) = timed(|| round.mask(shares, &noisy));
         let masked = masked?;
         site_seconds[site] += seconds;

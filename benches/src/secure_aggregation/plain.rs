@@ -5,7 +5,7 @@ use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
 use undertone_api::job::dp_sgd::Precision;
 use undertone_proto::vector::{VectorError, VectorForm, WeightedSum, code, read, write};
 
-use super::{GroupCase, MeasuredRound, RoundCost, add, median, timed};
+use super::{GroupCase, MeasuredRound, RoundCost, add, add_noise, median, timed};
 
 /// Measures a round in which the survivors' vectors arrive.
 pub(super) fn measure(case: GroupCase) -> Result<MeasuredRound, VectorError> {
@@ -18,7 +18,7 @@ pub(super) fn measure(case: GroupCase) -> Result<MeasuredRound, VectorError> {
     let mut vector_bytes = 0;
     for site in 0..case.survivors() {
         let exact = case.signal(site);
-        let noisy = case.noisy(site, case.deviation, &exact);
+        let noisy = add_noise(site, case.deviation, &exact);
         let numbers: Vec<f32> = noisy.iter().map(|value| *value as f32).collect();
         let (bytes, seconds) = timed(|| encode(&numbers));
         let bytes = bytes?;

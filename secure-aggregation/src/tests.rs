@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a step that fails fails the test")]
 
+mod adversary;
 mod crash;
 mod hostile_server;
 mod hostile_site;

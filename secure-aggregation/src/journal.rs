@@ -77,7 +77,8 @@ impl Drop for RoundRecord {
     }
 }
 
-/// The durable store of records. The crate stores a record before it returns the message that depends on it.
+/// The durable store of records. The crate stores a record before it returns the message that depends on it. The caller
+/// makes sure that one process at a time has a round open.
 pub trait RoundJournal {
     /// Errors of the store.
     type Error: std::error::Error + 'static;

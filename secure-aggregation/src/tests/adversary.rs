@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use super::*;
 use crate::message::{AdvertisementList, SurvivorStatement};
 
@@ -11,39 +13,58 @@ fn groups() -> Vec<SiteSet> {
 }
 
 /// The number of shares of one site's secrets that the server has.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct ShareCount {
     seed: usize,
     key: usize,
 }
 
-/// Plays a server that shows each honest site a set of its own, has the colluding site sign each of them, and collects
-/// what the sites reveal.
-fn attack(group: &TestGroup, list: &AdvertisementList, shown: [SiteSet; 3]) -> [ShareCount; 3] {
-    let mut sites = HONEST.map(|site| group.enter(usize::from(site), 1));
-    let mut signatures: Vec<(SiteSet, SurvivorSignature)> = Vec::new();
-    for (site, set) in sites.iter_mut().zip(shown) {
-        signatures.extend(site.sign(set).map(|signature| (set, signature)));
+/// A server with the colluding site's key.
+struct HostileServer<'a> {
+    group: &'a TestGroup,
+    list: &'a AdvertisementList,
+    sites: [TestSiteRound<'a>; 3],
+    signatures: BTreeMap<(u64, SiteIndex), SurvivorSignature>,
+    /// The revealing site, the site of the secret, and whether it is the seed.
+    shares: BTreeSet<(SiteIndex, SiteIndex, bool)>,
+}
+
+impl<'a> HostileServer<'a> {
+    fn new(group: &'a TestGroup, list: &'a AdvertisementList) -> Self {
+        let sites = HONEST.map(|site| group.enter(usize::from(site), 1));
+        Self { group, list, sites, signatures: BTreeMap::new(), shares: BTreeSet::new() }
     }
-    // The colluding site holds one share of both secrets of each honest one.
-    let mut counts = [ShareCount { seed: 1, key: 1 }; 3];
-    let context = group.context(1);
-    for set in groups() {
-        let members = SiteSet::from_bits(15);
-        let statement = SurvivorStatement { context: &context, advertisements: list.digest(), members, survivors: set };
-        let signed = signatures.iter().filter(|(signed, _)| *signed == set).map(|(_, signature)| signature.clone());
-        let mut collected: Vec<SurvivorSignature> = signed.collect();
-        if set.contains(COLLUDING) {
-            collected.push(statement.sign(COLLUDING, &group.identities[usize::from(COLLUDING)]));
+
+    /// Shows each honest site a set, and asks for its shares with all signatures on any set.
+    fn show(&mut self, sets: [SiteSet; 3]) {
+        for ((own, site), set) in HONEST.into_iter().zip(&mut self.sites).zip(sets) {
+            self.signatures.extend(site.sign(set).map(|signature| ((set.to_bits(), own), signature)));
         }
-        for site in &mut sites {
-            let Ok(reveal) = site.reveal(&collected) else { continue };
-            let place = |of: SiteIndex| HONEST.iter().position(|honest| *honest == of);
-            reveal.seeds.iter().filter_map(|share| place(share.of)).for_each(|of| counts[of].seed += 1);
-            reveal.keys.iter().filter_map(|share| place(share.of)).for_each(|of| counts[of].key += 1);
+        let context = self.group.context(1);
+        for set in groups() {
+            let mut collected: Vec<SurvivorSignature> = self
+                .signatures
+                .range((set.to_bits(), 0)..=(set.to_bits(), 63))
+                .map(|(_, signed)| signed.clone())
+                .collect();
+            if set.contains(COLLUDING) {
+                let (advertisements, members) = (self.list.digest(), SiteSet::from_bits(15));
+                let statement = SurvivorStatement { context: &context, advertisements, members, survivors: set };
+                collected.push(statement.sign(COLLUDING, &self.group.identities[usize::from(COLLUDING)]));
+            }
+            for (own, site) in HONEST.into_iter().zip(&mut self.sites) {
+                let Ok(reveal) = site.reveal(&collected) else { continue };
+                self.shares.extend(reveal.seeds.iter().map(|share| (own, share.of, true)));
+                self.shares.extend(reveal.keys.iter().map(|share| (own, share.of, false)));
+            }
         }
     }
-    counts
+
+    /// Returns the number of shares of a site, with those of the colluding site, which holds one of each.
+    fn count(&self, of: SiteIndex) -> ShareCount {
+        let count = |is_seed| 1 + self.shares.iter().filter(|share| share.1 == of && share.2 == is_seed).count();
+        ShareCount { seed: count(true), key: count(false) }
+    }
 }
 
 /// Checks, for each choice of sets that a server can show to three honest sites, that it restores at most one secret of
@@ -61,7 +82,11 @@ fn no_choice_of_sets_gives_both_secrets_of_a_site() {
                 for (disk, records) in group.disks.iter().zip(&masked) {
                     disk.0.borrow_mut().records.clone_from(records);
                 }
-                for count in attack(&group, &list, [one, two, three]) {
+                let mut server = HostileServer::new(&group, &list);
+                server.show([one, two, three]);
+                // Then every other set: a site that signed a second one would reveal for both.
+                groups().into_iter().for_each(|other| server.show([other; 3]));
+                for count in HONEST.map(|site| server.count(site)) {
                     assert!(count.seed < 3 || count.key < 3, "{one} {two} {three}: {} {}", count.seed, count.key);
                     seeds += usize::from(count.seed >= 3);
                     keys += usize::from(count.key >= 3);

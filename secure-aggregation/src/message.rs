@@ -39,7 +39,7 @@ impl Advertisement {
     }
 
     pub(crate) fn sign(&mut self, context: &RoundContext, identity: &SigningKey) {
-        self.signature = identity.sign(&self.signed_bytes(context)).to_vec();
+        self.signature = identity.sign(&self.signed_bytes(context)).to_bytes().to_vec();
     }
 
     fn signed_bytes(&self, context: &RoundContext) -> Vec<u8> {
@@ -168,7 +168,7 @@ impl SurvivorStatement<'_> {
     }
 
     pub(crate) fn sign(&self, site: SiteIndex, identity: &SigningKey) -> SurvivorSignature {
-        SurvivorSignature { site, signature: identity.sign(&self.signed_bytes()).to_vec() }
+        SurvivorSignature { site, signature: identity.sign(&self.signed_bytes()).to_bytes().to_vec() }
     }
 
     pub(crate) fn verify(&self, roster: &Roster, signature: &SurvivorSignature) -> Result<(), Refusal> {

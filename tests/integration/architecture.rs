@@ -13,8 +13,9 @@ use serde_json::Value;
 use sources::SourceFile;
 
 /// The workspace's crates with the workspace crates that each may name. A crate that is missing here fails the test.
-const MAY_NAME: [(&str, &[&str]); 22] = [
+const MAY_NAME: [(&str, &[&str]); 23] = [
     ("undertone-privacy", &[]),
+    ("undertone-secure-aggregation", &[]),
     ("undertone-bits", &["undertone-privacy"]),
     // Mutated documents, for the tests of crates with fuzz targets.
     ("undertone-fuzz", &[]),
@@ -116,6 +117,7 @@ const MAY_NAME: [(&str, &[&str]); 22] = [
             "undertone-bits",
             // The programs and consortia that the tests start.
             "undertone-tests",
+            "undertone-secure-aggregation",
             "undertone-proto",
             "undertone-api",
             "undertone-privacy",
@@ -126,8 +128,8 @@ const MAY_NAME: [(&str, &[&str]); 22] = [
     ),
 ];
 
-/// Crates with mathematics and contract only: no dependency on a runtime, socket, database, tensor or page.
-const PURE: [&str; 2] = ["undertone-privacy", "undertone-api"];
+/// Crates with mathematics, protocol and contract only: no dependency on a runtime, socket, database, tensor or page.
+const PURE: [&str; 3] = ["undertone-privacy", "undertone-api", "undertone-secure-aggregation"];
 const IMPURE: [&str; 11] =
     ["tokio", "mio", "socket2", "hyper", "axum", "tonic", "reqwest", "sea-orm", "rusqlite", "burn", "leptos"];
 

@@ -74,7 +74,19 @@ fn threat_model_names_existing_tests() {
 fn functions() -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     let root = support::workspace::root();
-    for folder in ["privacy", "api", "proto", "failpoints", "migrations", "onnx", "app", "worker", "server", "tests"] {
+    for folder in [
+        "privacy",
+        "api",
+        "proto",
+        "failpoints",
+        "migrations",
+        "onnx",
+        "app",
+        "worker",
+        "server",
+        "tests",
+        "secure-aggregation",
+    ] {
         collect(&root.join(folder), &mut names);
     }
     names

@@ -6,8 +6,8 @@ use crate::case::folder;
 const HERE: [&str; 11] =
     ["audit", "gaussian", "group", "ledger", "lqs", "lqs_set", "noise", "pld", "preech", "private_selection", "rdp"];
 
-/// Files that the tests of the worker's features and sketches cover.
-const ELSEWHERE: [&str; 2] = ["mfcc", "sketch"];
+/// Files that the tests of the worker's features and sketches, and of secure aggregation, cover.
+const ELSEWHERE: [&str; 3] = ["mfcc", "secure_aggregation", "sketch"];
 
 #[test]
 fn every_vector_file_has_a_test() {

@@ -3,8 +3,9 @@
 use std::{fs, path::Path};
 
 /// The folders of the workspace's crates. `tests/integration` is left out: these tests name libraries in texts.
-const FOLDERS: [&str; 12] = [
+const FOLDERS: [&str; 13] = [
     "privacy",
+    "secure-aggregation",
     "api",
     "proto",
     "failpoints",

@@ -7,6 +7,7 @@ mod active_learning;
 mod arms;
 mod attacks;
 mod bundle;
+mod correlated_noise;
 mod counting;
 mod crash;
 mod dp_growth;
@@ -58,6 +59,11 @@ const MEASUREMENTS: &[Measurement] = &[
         run: attacks::run,
     },
     Measurement { name: "bundle", what: "what a browser loads, in bytes: as it is, and compressed", run: bundle::run },
+    Measurement {
+        name: "correlated_noise",
+        what: "error of running sums and of the final model with independent and correlated noise at equal epsilon",
+        run: correlated_noise::run,
+    },
     Measurement {
         name: "counting",
         what: "rows a second and memory of the counting pass, beside DuckDB and Apache DataSketches; what estimates are worth",
@@ -155,7 +161,7 @@ fn main() -> ExitCode {
     let Some(measurement) = MEASUREMENTS.iter().find(|measurement| measurement.name == name) else {
         eprintln!("no measurement is called {name:?}; there are:");
         for Measurement { name, what, .. } in MEASUREMENTS {
-            eprintln!("  {name:<12} {what}");
+            eprintln!("  {name:<16} {what}");
         }
         return ExitCode::from(2);
     };

@@ -113,6 +113,7 @@ fn plan_with_chosen_words_states_their_price() {
     assert!(consent.contains("learn the chosen words") && consent.contains("ε 0.50 of the whole"), "{consent}");
     let page = render_cost(&plan(choose_words), 10.0, 1e-4);
     assert!(page.contains("Fits the budget.") && page.contains("3 words"), "{page}");
+    assert!(page.contains("1 spoken word anywhere in the recordings"), "{page}");
 }
 
 /// Returns `count` different words.

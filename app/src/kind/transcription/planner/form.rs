@@ -70,8 +70,8 @@ fn render_promise(plan: &TranscriptionPlan) -> AnyView {
             <legend>"Guarantee"</legend>
             {render_number("hear[epsilon]".to_owned(), "ε", plan.epsilon, (0.01, 50.0), false)}
             {render_number("hear[delta]".to_owned(), "δ", plan.delta, (0.0, 0.01), false)}
-            {render_number("hear[distance]".to_owned(), "Distance d: counts of pieces; one word changes 6", f64::from(plan.distance), (1.0, 10_000.0), true)}
-            <p class="hint">"Replacing a word removes one count and adds another: d = 4 hides which two words were said. There is no guarantee for a whole recording or for a person."</p>
+            {render_number("hear[distance]".to_owned(), "Distance d: counts of pieces; one word changes 10", f64::from(plan.distance), (1.0, 10_000.0), true)}
+            <p class="hint">"d counts hide d / 10 words anywhere in the recordings, or one stretch of 1.3 seconds for each further 2 counts: 102 hide any minute of speech. There is no guarantee for a whole recording or for a person."</p>
         </fieldset>
     }
     .into_any()

@@ -266,6 +266,8 @@ pub struct ExternalRelease {
     /// Whether pieces keep the speakers' own voices, by which recognizers can identify them; the speakers' site must
     /// allow that.
     pub voices: bool,
+    /// Whether the words of the vocabulary are chosen from the recordings with noise: each recipient learns them.
+    pub chosen_words: bool,
 }
 
 impl Report {

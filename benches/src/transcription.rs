@@ -16,6 +16,7 @@
 //! | `speaker` | speaker identification: closed-set rate and equal error rate, on original and changed voices |
 //! | `dummy` | detection of dummies, an engine's and recorded ones: area, accuracy, with intervals |
 //! | `channel` | voices and sources of dummies together: told apart, speaker attack, word errors, one row each |
+//! | `distance` | three attacks on counts of public texts, by distance: topic, style and kind of a conversation |
 //! | `memory` | peak memory of two recordings, one ten times as long; fails when it is not flat |
 //!
 //! `words`, `dummy` and `channel` need PocketSphinx (`UNDERTONE_ALIGNER`), espeak-ng and flite; all but `cost`, `histogram` and
@@ -25,6 +26,7 @@
 mod channel;
 mod cloud;
 mod cost;
+mod distance;
 mod document;
 mod dummy;
 mod histogram;
@@ -69,6 +71,7 @@ async fn measure(report: &mut Report) -> TestResult<()> {
             "speaker" => speaker::measure(report, &sizes)?,
             "dummy" => dummy::measure(report, &sizes, &mut stages).await?,
             "channel" => channel::measure(report, &sizes, &mut stages).await?,
+            "distance" => distance::measure(report)?,
             "memory" => memory::measure(report, &sizes)?,
             other => return Err(format!("UNDERTONE_TRANSCRIPTION has no part {other:?}").into()),
         }

@@ -177,6 +177,10 @@ pub fn disclosures(spec: &Spec, dataset: &Dataset, datasets: &[Dataset]) -> Vec<
     list
 }
 
+/// The disclosure by words that a site chooses with noise.
+const CHOSEN_WORDS: &str = "; each learns the words of the vocabulary, which the site chooses with noise from a public list, \
+                            within the same ε";
+
 /// Adds the disclosures to recipients outside the consortium, and the server's knowledge of them.
 fn add_outside(
     outside: &ExternalRelease,
@@ -203,7 +207,8 @@ fn add_outside(
         format!(
             "{parts}. They hear it in clear speech. Protected are counts of pieces by word of the vocabulary, for a reader of counts \
              only: up to {d} more or less in all, where one spoken word changes at most {ONE_WORD} counts; not covered is what true \
-             pieces tell {exactly}"
+             pieces tell {exactly}{}",
+            if outside.chosen_words { CHOSEN_WORDS } else { "" }
         )
     } else {
         format!("{parts}, among dummies that need not hide anything: the recordings are public")

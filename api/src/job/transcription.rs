@@ -50,7 +50,7 @@ pub use report::{
     UntriedAttack, WordErrors,
 };
 pub use sound::{CrowdedPieces, DummyCorpus, DummyOptions, OutputVoice, SiteRecognizer};
-pub use vocabulary::{LANGUAGES, Vocabulary};
+pub use vocabulary::{LANGUAGES, Vocabulary, WordWeight};
 pub use worst::worst;
 
 /// The series in which the histogram is charged, in one round: number 1. None of it is sent to the server.
@@ -147,6 +147,7 @@ impl JobKind for Spec {
             colluding: self.colluding.get(),
             distance: self.participant.distance.get(),
             voices: self.voice.identifies_speakers(),
+            chosen_words: self.vocabulary.selection_epsilon().is_some(),
         })
     }
 }

@@ -69,10 +69,12 @@ pub(super) fn offers(spec: &Spec, datasets: &[Dataset], balances: &AccountBalanc
         let changed = with(knob, value);
         PricedPlan::from_spec(&changed, datasets, balances).is_some_and(|plan| plan.admitted())
     };
-    let epsilon =
-        greatest_fit(LEAST_THOUSANDTHS, (spec.participant.epsilon.get() * 1000.0).ceil() as u64, |thousandths| {
-            fits(PlanParameter::Epsilon, thousandths as f64 / 1000.0)
-        });
+    // A choice of words with noise keeps its part of ε.
+    let choice = spec.vocabulary.selection_epsilon().map_or(0.0, Epsilon::get);
+    let least = LEAST_THOUSANDTHS + (choice * 1000.0).ceil() as u64;
+    let epsilon = greatest_fit(least, (spec.participant.epsilon.get() * 1000.0).ceil() as u64, |thousandths| {
+        fits(PlanParameter::Epsilon, thousandths as f64 / 1000.0)
+    });
     let (mut low, mut high) = (ThreeDigits::round_up(LEAST_DELTA), ThreeDigits::round_up(spec.participant.delta.get()));
     let delta = (low < high && fits(PlanParameter::Delta, low.value())).then(|| {
         while let Some(middle) = low.midpoint(high) {

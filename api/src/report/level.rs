@@ -86,14 +86,23 @@ struct ContentWords {
 
 impl ContentWords {
     /// Returns the words for an event: only query logs release samples with a threshold.
-    const fn from_event(event: &Event) -> Self {
+    fn from_event(event: &Event) -> Self {
         let (record, person, all, unit) = if matches!(event, Event::SampledThreshold { .. }) {
             ("row", "user", "everything one user asked", PrivacyUnit::User)
         } else {
             ("recording", "speaker", "everything one speaker said", PrivacyUnit::Speaker)
         };
-        let words = if let Event::TruncatedLaplace { distance, .. } = event { distance.get() } else { 0 };
+        let words = hidden_words(event);
         Self { record, person, all, unit, words }
+    }
+}
+
+/// Returns d of the histogram in an event; 0 without one.
+fn hidden_words(event: &Event) -> u32 {
+    match event {
+        Event::TruncatedLaplace { distance, .. } => distance.get(),
+        Event::Composed { events } => events.iter().map(hidden_words).max().unwrap_or(0),
+        _ => 0,
     }
 }
 

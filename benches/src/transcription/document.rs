@@ -170,7 +170,11 @@ fn folders(folder: &Path) -> TestResult<Vec<PathBuf>> {
     entries(folder, Path::is_dir)
 }
 
-fn files(folder: &Path, ending: &str) -> TestResult<Vec<PathBuf>> {
+/// Returns the files of a folder with this extension, sorted.
+///
+/// # Errors
+/// When it cannot be read.
+pub(super) fn files(folder: &Path, ending: &str) -> TestResult<Vec<PathBuf>> {
     entries(folder, |path| path.extension().is_some_and(|found| found == ending))
 }
 

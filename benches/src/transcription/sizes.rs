@@ -29,7 +29,7 @@ use undertone_privacy::{Delta, Epsilon};
 use undertone_worker::speech::transcribe::noise::DummyMechanism;
 
 /// All parts of the measurement.
-const PARTS: [&str; 7] = ["cost", "histogram", "words", "speaker", "dummy", "channel", "memory"];
+const PARTS: [&str; 8] = ["cost", "histogram", "words", "speaker", "dummy", "channel", "distance", "memory"];
 
 /// The requested sizes.
 #[derive(Clone)]

@@ -70,8 +70,8 @@ const fn times(adjacency: Adjacency) -> u64 {
     }
 }
 
-/// Returns (ε, δ) of a release that is priced by such a guarantee: sampling with a threshold, a truncated Laplace, or
-/// an event that states one. Rounded up.
+/// Returns (ε, δ) of a release that is priced by such a guarantee: sampling with a threshold, a truncated Laplace, an
+/// event that states one, or a composition of these. Rounded up.
 ///
 /// # Errors
 /// [`PriceError::NoPrice`] when the parameters give no guarantee, or for any other event.
@@ -99,9 +99,24 @@ pub fn guarantee(event: &Event, adjacency: Adjacency) -> Result<(Epsilon, Delta)
             (epsilon, delta, 1)
         }
         Event::Approximate { epsilon, delta } => (*epsilon, *delta, 1),
+        Event::Pure { epsilon } => (*epsilon, Delta::ZERO, 1),
+        // Basic composition (Dwork et al. 2006): the parts add.
+        Event::Composed { events } => {
+            let sum = events.iter().try_fold((0.0, 0.0), |(epsilon, delta), part| {
+                let (more, side) = guarantee(part, adjacency)?;
+                Ok::<_, PriceError>((add_up(epsilon, more.get()), add_up(delta, side.get())))
+            })?;
+            let sum = Epsilon::new(sum.0).ok().zip(Delta::new(sum.1).ok());
+            return sum.ok_or_else(|| unpriced(&VOID));
+        }
         _ => return Err(unpriced(&"it states no guarantee of epsilon and delta")),
     };
     group::epsilon_delta(epsilon, delta, units * times(adjacency)).ok_or_else(|| unpriced(&VOID))
+}
+
+/// Returns a sum of two numbers of at least 0, rounded up.
+fn add_up(sum: f64, part: f64) -> f64 {
+    if sum == 0.0 || part == 0.0 { sum + part } else { (sum + part).next_up() }
 }
 
 /// Returns a sum of equal numbers, rounded up.
@@ -199,6 +214,20 @@ mod tests {
                 assert!((ratio - 1.0).abs() < 1e-9, "{event:?} {adjacency:?}");
             }
         }
+    }
+
+    #[test]
+    fn guarantees_of_a_composition_add() {
+        let pure = Event::Pure { epsilon: Epsilon::new(0.5).expect("in range") };
+        for adjacency in [Adjacency::ZeroOut, Adjacency::ReplaceOne] {
+            let parts = [pure.clone(), read(DUMMIES)];
+            let (epsilon, delta) = guarantee(&parts[1], adjacency).expect("promised");
+            let (sum, mass) = guarantee(&Event::Composed { events: parts.to_vec() }, adjacency).expect("promised");
+            let expected = 0.5 * times(adjacency) as f64 + epsilon.get();
+            assert!(sum.get() >= expected && sum.get() < expected + 1e-12 && mass == delta, "{adjacency:?}");
+        }
+        let leaky = Event::Composed { events: vec![pure, Event::NonPrivate] };
+        assert!(guarantee(&leaky, Adjacency::ZeroOut).is_err(), "a part without a guarantee");
     }
 
     #[test]

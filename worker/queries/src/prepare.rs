@@ -191,7 +191,11 @@ fn meta(options: &PrepareOptions, state: &JournalState) -> Meta {
     let columns = options.reading.columns.clone();
     // The number of a label is its index among the labels in the order of the log.
     let labels = columns.label.is_some().then(|| "--label-column".to_owned());
-    let preparation = PreparationRecord { across_units: labels.into_iter().collect(), ..PreparationRecord::default() };
+    let preparation = PreparationRecord {
+        across_units: labels.into_iter().collect(),
+        across_records: options.across_records.map(str::to_owned).into_iter().collect(),
+        ..PreparationRecord::default()
+    };
     Meta {
         content: DatasetContent::Queries,
         format: FORMAT,

@@ -98,6 +98,9 @@ pub struct PrepareOptions {
     pub created: String,
     /// Number of decoding threads, at least 1.
     pub threads: usize,
+    /// An earlier step that made a recording of the folder depend on other recordings of its speaker, as cutting a
+    /// longer recording does. Single recordings are then no unit of the dataset.
+    pub across_records: Option<&'static str>,
 }
 
 impl PrepareOptions {
@@ -124,6 +127,7 @@ impl PrepareOptions {
             longest: LONGEST,
             created: String::new(),
             threads: 1,
+            across_records: None,
         }
     }
 }

@@ -26,6 +26,7 @@ mod query_log;
 mod recordings;
 mod spell;
 mod synthesize;
+mod transcripts;
 
 use bar::TerminalProgress;
 use forecast::ForecastCommand;
@@ -35,6 +36,7 @@ use prepare::PrepareCommand;
 use recordings::AddRecordingsCommand;
 use spell::SpellCommand;
 use synthesize::SynthesizeCommand;
+use transcripts::{LabelTranscriptsCommand, LogTranscriptsCommand};
 
 /// Create datasets from recordings or query logs, and list them.
 #[derive(Debug, Args)]
@@ -57,6 +59,10 @@ enum DataAction {
     Forecast(ForecastCommand),
     /// Write the characters of transcripts as labels, for training with CTC.
     Spell(SpellCommand),
+    /// Create a dataset for training with CTC from the transcripts of a finished job.
+    LabelTranscripts(LabelTranscriptsCommand),
+    /// Create a query log from the transcripts of a finished job.
+    LogTranscripts(LogTranscriptsCommand),
     /// Create a small corpus of synthetic speakers, or a synthetic query log, for experiments without real data.
     Synthesize(SynthesizeCommand),
 }
@@ -122,6 +128,9 @@ pub(super) enum DataError {
     /// The labels of characters failed.
     #[error(transparent)]
     Spell(#[from] crate::speech::prepare::spell::SpellError),
+    /// The transcripts of a job cannot be used.
+    #[error(transparent)]
+    Transcripts(#[from] crate::run::transcription::finished::FinishedError),
     /// The synthesis failed.
     #[error(transparent)]
     Synthesize(#[from] SynthesizeError),
@@ -164,6 +173,8 @@ impl DataCommand {
             DataAction::List(list) => list.run(folder, out),
             DataAction::Forecast(forecast) => forecast.run(folder, out),
             DataAction::Spell(spell) => spell.run(out),
+            DataAction::LabelTranscripts(label) => label.run(folder, now, out),
+            DataAction::LogTranscripts(log) => log.run(folder, now, out),
             DataAction::Synthesize(synthesize) => synthesize.run(out),
         }
     }

@@ -28,6 +28,7 @@ mod batch_places;
 mod clones;
 mod dummies;
 mod error;
+pub(crate) mod finished;
 mod first_transcript;
 mod fitting;
 mod histogram;

@@ -34,6 +34,8 @@ pub enum Purpose {
     Assignment = 9,
     /// The content and the voice of dummies.
     Dummies = 10,
+    /// The votes of pieces for words of a vocabulary, and their noise.
+    Vocabulary = 11,
 }
 
 /// A secret seed with its purpose; zeroized on drop.

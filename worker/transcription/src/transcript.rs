@@ -14,7 +14,7 @@
 //! | `json` | each word with its times, confidence and source | `"source": "offline"`, and the reason |
 
 mod captions;
-mod json;
+pub mod json;
 pub mod wer;
 
 use std::collections::BTreeMap;
@@ -71,6 +71,13 @@ pub struct TranscriptWord {
     pub confidence: Option<f64>,
     /// The source.
     pub source: WordSource,
+}
+
+impl TranscriptWord {
+    /// Returns whether its piece stayed at the site because of sensitive words.
+    pub fn is_sensitive(&self) -> bool {
+        self.source == WordSource::Offline(OfflineReason::Sensitive)
+    }
 }
 
 /// Prints times and source: words do not belong in logs.

@@ -5,6 +5,8 @@
 //! which must be charged:
 //!
 //! * [`public`] uses a list that anyone may have. It discloses nothing.
+//! * [`select_words`] uses words of a public list that were chosen from first transcripts with noise. The choice is a private
+//!   release of its own, which every recipient of the dummies learns.
 //! * [`from_transcripts`] uses the most frequent words of a first transcript, and the words that are more frequent in it than
 //!   elsewhere (TF-IDF against a [`BaselineCounts`]). The presence of a word discloses that it was spoken. An added public list
 //!   makes the hidden part longer and hides which of its own words were spoken; words outside the list remain disclosed.
@@ -18,24 +20,26 @@
 pub mod baseline;
 mod choice;
 pub mod language;
+mod selection;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use undertone_privacy::Event;
+use undertone_privacy::{Epsilon, Event};
 
 use super::piece::TimedWord;
 pub use baseline::BaselineCounts;
 pub use choice::{WordChoice, from_transcripts};
 use language::StemmingLanguage;
+pub use selection::{WordSelection, select_words};
 
 /// Largest number of words of a vocabulary. Each word needs dummies at every provider.
 pub const MOST_WORDS: usize = 20_000;
 
 /// The origin of a vocabulary.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "origin", rename_all = "snake_case")]
 pub enum VocabularyOrigin {
     /// A public list only.
@@ -50,24 +54,37 @@ pub enum VocabularyOrigin {
         /// SHA-256 of the added public list.
         list: Option<String>,
     },
+    /// Words of a public list of candidates, chosen with noise, with or without another public list.
+    Selected {
+        /// ε of the choice.
+        epsilon: Epsilon,
+        /// SHA-256 of the candidates.
+        candidates: String,
+        /// SHA-256 of the added public list.
+        list: Option<String>,
+    },
 }
 
 /// The disclosure by the choice of the words, besides the counts that noise covers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WordDisclosure {
     /// Nothing: the words do not depend on the data.
     Nothing,
     /// That these many words were spoken and that no other word outside the list was chosen. No noise covers it.
     Words(u32),
+    /// A choice with noise, of this ε.
+    Selected(Epsilon),
 }
 
 impl WordDisclosure {
-    /// Returns its privacy event besides the noise: none, or a release without noise, which only public and open data may pay for.
+    /// Returns its privacy event besides the noise of the counts: none, the choice with noise, or a release without noise, which
+    /// only public and open data may pay for.
     pub const fn event(self) -> Option<Event> {
         match self {
             Self::Nothing => None,
             Self::Words(_) => Some(Event::NonPrivate),
+            Self::Selected(epsilon) => Some(Event::Pure { epsilon }),
         }
     }
 }
@@ -81,7 +98,7 @@ struct VocabularyEntry {
 }
 
 /// The words, in the order of their stems.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "StoredVocabulary", into = "StoredVocabulary")]
 pub struct Vocabulary {
     language: StemmingLanguage,
@@ -162,6 +179,7 @@ impl Vocabulary {
         match self.origin {
             VocabularyOrigin::Public { .. } => WordDisclosure::Nothing,
             VocabularyOrigin::FromData { told, .. } => WordDisclosure::Words(told),
+            VocabularyOrigin::Selected { epsilon, .. } => WordDisclosure::Selected(epsilon),
         }
     }
 

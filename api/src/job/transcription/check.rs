@@ -11,6 +11,9 @@ use crate::dataset::{Dataset, DatasetContent, Visibility};
 use crate::job::check::check_range;
 use crate::problem::Violation;
 
+/// The least ε of a choice of words with noise, and the least ε that it leaves for the counts.
+const LEAST_SHARE: f64 = 0.01;
+
 /// The most providers, equal to the most in a site's configuration.
 pub const MOST_PROVIDERS: usize = 16;
 
@@ -117,8 +120,8 @@ fn check_vocabulary(spec: &Spec, say: &mut impl FnMut(&str, String)) -> bool {
         say("language", format!("one of {}, not {:?}", LANGUAGES.join(", "), spec.language));
     }
     let words = spec.vocabulary.listed();
-    let least = usize::from(!spec.vocabulary.depends_on_data());
-    let fits = (least..=MOST_WORDS).contains(&words.len());
+    let least = usize::from(matches!(spec.vocabulary, Vocabulary::Public { .. }));
+    let mut fits = (least..=MOST_WORDS).contains(&words.len());
     if !fits {
         let count = words.len();
         say(
@@ -126,16 +129,7 @@ fn check_vocabulary(spec: &Spec, say: &mut impl FnMut(&str, String)) -> bool {
             format!("{least} to {MOST_WORDS} words, not {count}: each costs dummies at every provider"),
         );
     }
-    let mut distinct = HashSet::new();
-    for (index, word) in words.iter().enumerate().take(MOST_WORDS) {
-        let at = || format!("vocabulary.words.{index}");
-        let one = word.chars().any(char::is_alphanumeric) && !word.chars().any(|c| c.is_whitespace() || c.is_control());
-        if !one || word.chars().count() > LONGEST_WORD {
-            say(&at(), format!("one word of 1 to {LONGEST_WORD} characters, without blanks, with a letter or digit"));
-        } else if !distinct.insert(word.to_lowercase()) {
-            say(&at(), "the word is listed before; leave it out".to_owned());
-        }
-    }
+    check_words("words", words, say);
     if let Vocabulary::Data { top_percent, above, most, .. } = spec.vocabulary {
         check_range(say, "vocabulary.top_percent", top_percent, 0.0, 100.0);
         if let Some(above) = above {
@@ -143,6 +137,51 @@ fn check_vocabulary(spec: &Spec, say: &mut impl FnMut(&str, String)) -> bool {
         }
         check_range(say, "vocabulary.most", f64::from(most), 1.0, MOST_WORDS as f64);
     }
+    fits &= check_selection(spec, say);
+    fits
+}
+
+/// Checks the words of a list.
+fn check_words(list: &str, words: &[String], say: &mut impl FnMut(&str, String)) {
+    let mut distinct = HashSet::new();
+    for (index, word) in words.iter().enumerate().take(MOST_WORDS) {
+        let at = || format!("vocabulary.{list}.{index}");
+        let one = word.chars().any(char::is_alphanumeric) && !word.chars().any(|c| c.is_whitespace() || c.is_control());
+        if !one || word.chars().count() > LONGEST_WORD {
+            say(&at(), format!("one word of 1 to {LONGEST_WORD} characters, without blanks, with a letter or digit"));
+        } else if !distinct.insert(word.to_lowercase()) {
+            say(&at(), "the word is listed before; leave it out".to_owned());
+        }
+    }
+}
+
+/// Checks a choice with noise; returns whether it leaves an ε for the counts, and a number of words.
+fn check_selection(spec: &Spec, say: &mut impl FnMut(&str, String)) -> bool {
+    let Vocabulary::Selected { choose, epsilon, candidates, words, .. } = &spec.vocabulary else { return true };
+    let mut fits = true;
+    let mut refuse = |field: &str, message: String| {
+        fits = false;
+        say(field, message);
+    };
+    let all = spec.participant.epsilon.get();
+    let most = all - LEAST_SHARE;
+    if !(LEAST_SHARE..=most).contains(&epsilon.get()) {
+        let given = epsilon.get();
+        let needs = format!(
+            "from {LEAST_SHARE}, and at least {LEAST_SHARE} below participant.epsilon ({all}), which covers the choice and the \
+             counts together; not {given}"
+        );
+        refuse("vocabulary.epsilon", needs);
+    }
+    let count = candidates.len();
+    if count < 2 || count.saturating_add(words.len()) > MOST_WORDS {
+        let needs = format!("2 to {MOST_WORDS} words, together with vocabulary.words; not {count}");
+        refuse("vocabulary.candidates", needs);
+    } else if !(1..count).contains(&(*choose as usize)) {
+        let needs = format!("from 1 to {}, fewer words than candidates; not {choose}", count - 1);
+        refuse("vocabulary.choose", needs);
+    }
+    check_words("candidates", candidates, say);
     fits
 }
 
@@ -194,7 +233,7 @@ fn check_private(spec: &Spec, dataset: &Dataset, say: &mut impl FnMut(&str, Stri
     if spec.vocabulary.depends_on_data() {
         let message = format!(
             "`{name}` is not public: which words were chosen from it would tell that somebody said them, and no noise covers \
-             that; give a public list (`from`: `public`)"
+             that; give a public list (`from`: `public`), or have words chosen with noise (`from`: `selected`)"
         );
         say("vocabulary.from", message);
     }

@@ -37,22 +37,47 @@ impl Spec {
         Partition::new(providers, self.colluding)
     }
 
-    /// Returns the least noise that keeps the participant's (ε, δ) for counts at its distance against the colluding
-    /// providers, counts added and removed together.
+    /// Returns the part of the participant's ε for the counts: all of it, or the rest beside a choice of words with noise,
+    /// rounded down.
+    ///
+    /// # Errors
+    /// [`HistogramError::Rate`] if the choice leaves nothing.
+    pub fn counts_epsilon(&self) -> Result<Epsilon, HistogramError> {
+        let all = self.participant.epsilon;
+        match self.vocabulary.selection_epsilon() {
+            None => Ok(all),
+            Some(choice) if choice.get() > 0.0 => {
+                Epsilon::new((all.get() - choice.get()).next_down()).map_err(|_| HistogramError::Rate)
+            }
+            Some(_) => Err(HistogramError::Rate),
+        }
+    }
+
+    /// Returns the least noise that keeps ([`counts_epsilon`](Spec::counts_epsilon), δ) for counts at the participant's distance
+    /// against the colluding providers, counts added and removed together.
     ///
     /// # Errors
     /// [`HistogramError`] if there is none.
     pub fn noise(&self) -> Result<TruncatedLaplace, HistogramError> {
         let of = self.participant;
-        TruncatedLaplace::calibrated(of.epsilon, of.delta, of.distance, self.partition()?, Differences::Mixed)
+        let epsilon = self.counts_epsilon()?;
+        TruncatedLaplace::calibrated(epsilon, of.delta, of.distance, self.partition()?, Differences::Mixed)
     }
 
-    /// Returns the charged release to the providers: the noisy counts of the vocabulary's words, against the colluding
-    /// providers.
+    /// Returns the charged release to the providers: the choice of words with noise, if the spec has one, and the noisy
+    /// counts of the vocabulary's words, against the colluding providers.
     ///
     /// # Errors
     /// As [`Spec::noise`].
     pub fn event(&self) -> Result<Event, HistogramError> {
+        let counts = self.counts_event()?;
+        Ok(match self.vocabulary.selection_epsilon() {
+            None => counts,
+            Some(epsilon) => Event::Composed { events: vec![Event::Pure { epsilon }, counts] },
+        })
+    }
+
+    fn counts_event(&self) -> Result<Event, HistogramError> {
         let noise = self.noise()?;
         let rate = Epsilon::new(noise.rate()).map_err(|_| HistogramError::Rate)?;
         let shift = noise.shift();
@@ -61,7 +86,8 @@ impl Spec {
         Ok(Event::TruncatedLaplace { rate, shift, distance, partition })
     }
 
-    /// Returns the promises of the noise against one provider, two, and so on to all of them.
+    /// Returns the promises against one provider, two, and so on to all of them. Every provider learns the words of a
+    /// choice with noise, so its ε is in all of them.
     ///
     /// # Errors
     /// As [`Spec::noise`].
@@ -71,6 +97,8 @@ impl Spec {
         let promise = |colluding| {
             let partition = Partition::new(providers, colluding).ok()?;
             let (epsilon, delta) = noise.guarantee(self.participant.distance, partition, Differences::Mixed);
+            let epsilon =
+                self.vocabulary.selection_epsilon().map_or(epsilon, |choice| (choice.get() + epsilon).next_up());
             Some(NoisePromise { colluding, epsilon, delta })
         };
         Ok((1..=providers.get()).filter_map(NonZeroU32::new).filter_map(promise).collect())

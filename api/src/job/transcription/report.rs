@@ -31,7 +31,7 @@ pub struct Report {
     pub colluding: u32,
     /// The providers, by name, in the spec's order.
     pub providers: Vec<String>,
-    /// Words of the public list; for public recordings, words of the vocabulary.
+    /// Words of the public list and of a choice with noise; for public recordings, words of the vocabulary.
     pub words: u32,
     /// The expected dummies at all providers together.
     pub dummies: f64,
@@ -50,7 +50,7 @@ impl Report {
         let noise = spec.noise()?;
         let words = match &spec.vocabulary {
             Vocabulary::Public { words } => u32::try_from(words.len()).unwrap_or(u32::MAX),
-            Vocabulary::Data { .. } => spec.vocabulary.most(),
+            Vocabulary::Data { .. } | Vocabulary::Selected { .. } => spec.vocabulary.most(),
         };
         Ok(Self {
             dataset: spec.participant.dataset,

@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use super::{
     CostEstimate, HISTOGRAM, OutputVoice, Provider, Report, Spec, TranscriptionOutcome, Vocabulary, WordErrors,
+    WordWeight,
 };
 use crate::dataset::{Dataset, DatasetContent, SizeClass, Visibility};
 use crate::id::{DatasetId, LineageId, OrganizationId, WorkerId};
@@ -59,6 +60,58 @@ fn spec_page_names_each_field() {
     let page = include_str!("spec.md");
     assert_eq!(unnamed_fields(page, &spec), [""; 0]);
     assert_eq!(unnamed_fields(page, &of_data), [""; 0]);
+    assert_eq!(unnamed_fields(page, &Spec { vocabulary: chosen(1, 0.5, 3), ..spec }), [""; 0]);
+}
+
+/// Returns a choice of `choose` of `candidates` words with noise.
+pub(crate) fn chosen(choose: u32, epsilon: f64, candidates: usize) -> Vocabulary {
+    Vocabulary::Selected {
+        choose,
+        epsilon: Epsilon::new(epsilon).unwrap(),
+        weight: WordWeight::TfIdf,
+        candidates: (0..candidates).map(|number| format!("c{number}")).collect(),
+        words: vec!["insulin".to_owned()],
+    }
+}
+
+#[test]
+fn choice_with_noise_is_charged_within_the_stated_epsilon() {
+    let (spec, public) = example();
+    for share in [0.01, 0.3, 0.99] {
+        let with = Spec { vocabulary: chosen(2, share, 40), ..spec.clone() };
+        assert_eq!(with.check(&[ward()]), Vec::new(), "{share}");
+        let charge = with.cost(&ward()).unwrap();
+        let Event::Composed { events } = &charge.event else { panic!("{charge:?}") };
+        let [choice, counts] = events.as_slice() else { panic!("{charge:?}") };
+        assert_eq!(*choice, Event::Pure { epsilon: Epsilon::new(share).unwrap() });
+        let (rest, _) = mechanism::guarantee(counts, charge.adjacency).unwrap();
+        let (whole, delta) = mechanism::guarantee(&charge.event, charge.adjacency).unwrap();
+        let promise = with.promises().unwrap()[0];
+        assert_eq!((whole.get(), delta.get()), (promise.epsilon, promise.delta));
+        assert!(whole.get() <= 1.0 + 1e-12 && whole.get() > 0.98 && whole.get() >= share + rest.get(), "{whole:?}");
+        assert!(delta.get() <= 1e-5 * (1.0 + 1e-9));
+        assert!(with.noise().unwrap().mean() > spec.noise().unwrap().mean(), "the counts have the rest of ε");
+        let both = with.promises().unwrap()[1].epsilon;
+        assert!(both > promise.epsilon && both < share + 1.49, "the choice is not partitioned: {both}");
+        // The Rényi accounts add the same parts.
+        let grid = undertone_privacy::OrderGrid::standard();
+        let curve = |event: &Event| mechanism::curve(event, charge.adjacency, &grid).unwrap();
+        assert_eq!(curve(&charge.event), curve(choice).add(&curve(counts)).unwrap());
+    }
+    let event = |vocabulary| Spec { vocabulary, ..spec.clone() }.event().unwrap();
+    assert_eq!(event(Vocabulary::Public { words: vec!["one".to_owned()] }), public);
+    assert_eq!(Report::from_plan(&Spec { vocabulary: chosen(2, 0.5, 40), ..spec.clone() }).unwrap().words, 3);
+}
+
+#[test]
+fn choice_with_noise_is_disclosed_to_each_recognizer() {
+    let (spec, _) = example();
+    let with = AnySpec::Transcription(Spec { vocabulary: chosen(2, 0.5, 40), ..spec.clone() });
+    let learns = |spec: &AnySpec| {
+        let learned = disclosures(spec, &ward(), &[ward()]);
+        learned.iter().any(|one| one.observer == Observer::Providers && one.what.contains("learns the words"))
+    };
+    assert!(learns(&with) && !learns(&AnySpec::Transcription(spec)));
 }
 
 #[test]

@@ -20,6 +20,10 @@
 //! sensitive is computed from its own words and those of the piece before it and of the piece after it. The changed
 //! windows are consecutive, so at most one piece on either side is adjacent to them: 2 counts. ∎
 //!
+//! **Longer spans.** The same proof holds for spans of at most L seconds: their zone has Z = L + 2R + 2r seconds and at most
+//! ⌈Z/R⌉ rests, so at most ⌈Z/R⌉ + 1 windows of each recording change, and 2⌈Z/R⌉ + 4 counts. [`hidden_span`] is the
+//! greatest L for a distance. Words that are further apart than a zone change [`ONE_WORD`] counts each.
+//!
 //! The theorem requires a recognizer whose answer for each piece is independent of all other pieces, and recordings at
 //! 16 kHz: it does not cover how other rates are converted to it.
 
@@ -39,6 +43,22 @@ pub const SOUND: f64 = 4.5;
 /// The mean length of windows of read speech, seconds: for expected figures.
 pub const WINDOW: f64 = 2.5;
 
+/// Words of speech in a minute, for guidance: the pace of read speech.
+pub const WORDS_PER_MINUTE: f64 = 150.0;
+
+/// Returns the longest span, in seconds, whose replacement by a span of at most the same length a distance of `distance`
+/// counts hides; 0 if it hides none.
+pub fn hidden_span(distance: u32) -> f64 {
+    // ⌈(L + 2R + 2r)/R⌉ ≤ d/2 − 2, for whole numbers of rests. The subtracted microsecond is more than any rounding.
+    let rests = f64::from(distance / 2) - 2.0;
+    ((rests - 2.0) * REST - 2.0 * CONTEXT - 1e-6).max(0.0)
+}
+
+/// Returns the most words anywhere in the recordings that a distance hides, each of up to [`SPAN`] seconds.
+pub const fn hidden_words(distance: u32) -> u32 {
+    distance / ONE_WORD
+}
+
 /// Returns the most windows of `recordings` that last `seconds` in all.
 pub fn most_windows(recordings: u64, seconds: u64) -> u64 {
     ((seconds as f64 / REST).floor() as u64).saturating_add(recordings)
@@ -46,3 +66,24 @@ pub fn most_windows(recordings: u64, seconds: u64) -> u64 {
 
 // The zone of a span has at most three rests.
 const _: () = assert!(SPAN + 2.0 * REST + 2.0 * CONTEXT < 3.0 * REST && REACH <= CONTEXT);
+
+#[cfg(test)]
+mod tests {
+    use super::{CONTEXT, ONE_WORD, REST, SPAN, hidden_span, hidden_words};
+
+    #[test]
+    fn distance_of_one_word_hides_its_span() {
+        assert!(hidden_span(ONE_WORD) >= SPAN && hidden_span(ONE_WORD) < SPAN + 0.1);
+        assert_eq!((hidden_span(9), hidden_span(0), hidden_words(9), hidden_words(29)), (0.0, 0.0, 0, 2));
+        for distance in [10, 11, 102, 1_000, 10_000] {
+            let span = hidden_span(distance);
+            let counts = |span: f64| 2.0 * ((span + 2.0 * (REST + CONTEXT)) / REST).ceil() + 4.0;
+            assert!(
+                counts(span) <= f64::from(distance) && counts(span + 0.01) + 2.0 > f64::from(distance),
+                "{distance}"
+            );
+        }
+        // A minute, as the guidance says.
+        assert!(hidden_span(102) >= 60.0 && hidden_span(100) < 60.0);
+    }
+}

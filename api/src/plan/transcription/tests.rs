@@ -8,7 +8,7 @@ use super::{RoundedKind as _, offers};
 use crate::dataset::{Dataset, Visibility};
 use crate::job::JobKind as _;
 use crate::job::transcription::Spec;
-use crate::job::transcription::tests::{example, ward};
+use crate::job::transcription::tests::{chosen, example, ward};
 use crate::plan::{AccountBalances, AccountKey, AffordableRounds, PlanParameter, PricedPlan};
 
 /// Returns the documentation's example with other ε and δ, and the account that pays for it.
@@ -71,6 +71,19 @@ fn greatest_fitting_epsilon_is_offered_with_its_dummies() {
         offered.iter().all(|offered| offered.knob != PlanParameter::Delta),
         "no delta makes an epsilon of 4 one of 1"
     );
+}
+
+#[test]
+fn offered_epsilon_keeps_the_part_of_the_chosen_words() {
+    let (mut spec, datasets, balances) = build_plan(4.0, 1e-8, (1.0, 1e-5));
+    spec.vocabulary = chosen(2, 0.3, 40);
+    assert_eq!(spec.check(&datasets), Vec::new());
+    let offered = offers(&spec, &datasets, &balances);
+    let smaller = offered.iter().find(|offered| offered.knob == PlanParameter::Epsilon).unwrap();
+    let changed = smaller.apply(&spec);
+    assert!(can_reserve(&changed, &datasets, &balances, 1) && changed.participant.epsilon.get() > 0.31, "{smaller:?}");
+    assert_eq!(changed.check(&datasets), Vec::new());
+    assert_eq!(changed.vocabulary, spec.vocabulary);
 }
 
 #[test]

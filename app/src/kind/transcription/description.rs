@@ -4,7 +4,7 @@ use undertone_api::id::DatasetId;
 use undertone_api::job::Charge;
 use undertone_api::job::transcription::window::{ONE_WORD, SPAN};
 use undertone_api::job::transcription::{
-    CrowdedPieces, DummyCorpus, NoisePromise, OutputVoice, SiteRecognizer, Spec, Vocabulary,
+    CrowdedPieces, DummyCorpus, NoisePromise, OutputVoice, SiteRecognizer, Spec, Vocabulary, WordWeight,
 };
 
 use crate::words;
@@ -84,6 +84,17 @@ fn describe_vocabulary(spec: &Spec) -> String {
             };
             format!("a public list of {} ({}): {examples}", words::plural(size, "word"), spec.language)
         }
+        Vocabulary::Selected { choose, epsilon, weight, candidates, .. } => format!(
+            "{} of {}, chosen by a first transcript with noise, ε {}: the {}; with {} of a public list",
+            words::plural((*choose).into(), "word"),
+            words::plural(candidates.len() as u64, "public candidate"),
+            words::epsilon(epsilon.get()),
+            match weight {
+                WordWeight::Frequency => "most frequent",
+                WordWeight::TfIdf => "most frequent compared with a public corpus of the site",
+            },
+            words::count(size)
+        ),
         Vocabulary::Data { top_percent, above, most, .. } => format!(
             "from a first transcript: the {} % most frequent words{}, at most {}, with {} of a public list; the \
              list reveals what was said",
@@ -172,17 +183,28 @@ pub(super) fn describe_consent(spec: &Spec, dataset: DatasetId, charge: Option<&
             ),
         });
     }
-    lines.push(
-        "The vocabulary is a public list. The recognizers learn it; it reveals nothing of your recordings unless it \
-         was made from them: check that the list existed before."
-            .to_owned(),
-    );
+    lines.push(describe_choice(spec));
     lines.push(
         "The transcript, and every figure computed from the recordings, stays at your site. This server learns of the charge."
             .to_owned(),
     );
     lines.push("1 release is charged, before anything leaves; the same bytes may be sent again. Another job on the same recordings is another release.".to_owned());
     lines
+}
+
+/// Describes the disclosure by the words of the vocabulary.
+fn describe_choice(spec: &Spec) -> String {
+    match spec.vocabulary.selection_epsilon() {
+        None => "The vocabulary is a public list. The recognizers learn it; it reveals nothing of your recordings unless it \
+                 was made from them: check that the list existed before."
+            .to_owned(),
+        Some(epsilon) => format!(
+            "The recognizers learn the chosen words: your site chooses them by its first transcript, with noise, from a \
+             public list. The choice is charged, ε {} of the whole, and protects the same distance as the counts. The \
+             list of candidates reveals nothing unless it was made from your recordings: check that it existed before.",
+            words::epsilon(epsilon.get())
+        ),
+    }
 }
 
 /// The limit of a job, whatever its voice: the site chooses the speakers of the dummies.

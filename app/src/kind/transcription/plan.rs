@@ -9,7 +9,9 @@ use undertone_api::budget::AccountStanding;
 use undertone_api::dataset::{Dataset, Visibility};
 use undertone_api::id::{ConsortiumId, DatasetId};
 use undertone_api::job::transcription::window::ONE_WORD;
-use undertone_api::job::transcription::{CrowdedPieces, DummyCorpus, ProviderProtocol, SiteRecognizer, Spec};
+use undertone_api::job::transcription::{
+    CrowdedPieces, DummyCorpus, ProviderProtocol, SiteRecognizer, Spec, Vocabulary, WordWeight,
+};
 use undertone_privacy::PrivacyUnit;
 
 /// Rows for recognizers in the form; those without a name are ignored.
@@ -64,7 +66,7 @@ pub struct TranscriptionPlan {
     pub colluding: u32,
     /// The spoken language.
     pub language: String,
-    /// The source of the vocabulary: `public` or `data`.
+    /// The source of the vocabulary: `public`, `selected` or `data`.
     pub from: String,
     /// The public list, words separated by blanks or commas.
     #[serde(default)]
@@ -79,6 +81,18 @@ pub struct TranscriptionPlan {
     pub above: String,
     /// The most words from the data.
     pub most: u32,
+    /// The public candidates of a choice with noise, words separated by blanks or commas.
+    #[serde(default)]
+    pub candidates: String,
+    /// The number of words to choose with noise.
+    #[serde(default = "default_choose")]
+    pub choose: u32,
+    /// ε of a choice with noise, a part of ε.
+    #[serde(default = "default_choice")]
+    pub choice: f64,
+    /// The value of a vote in a choice with noise.
+    #[serde(default)]
+    pub weight: WordWeight,
     /// The dummies' text.
     pub corpus: DummyCorpus,
     /// The voice: `varied` or `vocoder` for the vocoder, `mcadams`, `command` or `url`; `cloned` for none.
@@ -96,6 +110,14 @@ pub struct TranscriptionPlan {
 
 const fn default_size() -> u32 {
     SIZE
+}
+
+const fn default_choose() -> u32 {
+    50
+}
+
+const fn default_choice() -> f64 {
+    0.1
 }
 
 const fn default_detail() -> u32 {
@@ -138,6 +160,10 @@ impl TranscriptionPlan {
             top: 10.0,
             above: "0.01".to_owned(),
             most: 500,
+            candidates: String::new(),
+            choose: default_choose(),
+            choice: budget.map_or(0.5, |budget| part(budget.epsilon().get() / 2.0).clamp(0.01, 25.0)),
+            weight: WordWeight::Frequency,
             corpus: DummyCorpus::Bundled,
             voice: "varied".to_owned(),
             alpha: 0.8,
@@ -172,5 +198,5 @@ impl TranscriptionPlan {
 
 /// Returns whether a spec uses a public list that is still empty.
 pub(super) fn lacks_words(spec: &Spec) -> bool {
-    !spec.vocabulary.depends_on_data() && spec.vocabulary.listed().is_empty()
+    matches!(&spec.vocabulary, Vocabulary::Public { words } if words.is_empty())
 }

@@ -5,6 +5,7 @@
 #![expect(unreachable_pub, reason = "the server macro makes what it generates public")]
 
 pub(super) mod cost;
+mod distance;
 mod form;
 mod variants;
 

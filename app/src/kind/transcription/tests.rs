@@ -85,12 +85,35 @@ fn planned_spec_opens_as_its_plan() {
         plan.providers[1].per_minute = String::new();
     });
     let cloned = plan(|plan| "cloned".clone_into(&mut plan.voice));
-    for planned in [plan(|_| ()), from_data, voiced, cloned] {
+    for planned in [plan(|_| ()), from_data, plan(choose_words), voiced, cloned] {
         let spec = planned.spec().unwrap();
         let plan = TranscriptionPlan::from_spec("a title", &spec, TranscriptionPlan::first(&datasets(), &[]).unwrap());
         assert_eq!(plan.title, "a title");
         assert_eq!(plan.spec().unwrap(), spec);
     }
+}
+
+/// Has two of four candidates chosen.
+fn choose_words(plan: &mut TranscriptionPlan) {
+    "selected".clone_into(&mut plan.from);
+    "insulin fever, garden\nletter".clone_into(&mut plan.candidates);
+    "diabetes".clone_into(&mut plan.words);
+    plan.choose = 2;
+}
+
+#[test]
+fn plan_with_chosen_words_states_their_price() {
+    let spec = spec(choose_words);
+    let facts = list_facts(&spec);
+    let vocabulary = facts.iter().find(|(term, _)| *term == "Vocabulary").map(|(_, said)| said.as_str()).unwrap();
+    assert!(vocabulary.starts_with("2 words of 4 public candidates"), "{vocabulary}");
+    let dataset = &datasets()[0];
+    let charge = spec.cost(dataset).unwrap();
+    let consent = describe_consent(&spec, dataset.id, Some(&charge)).join(" ");
+    assert!(consent.contains("learn the chosen words") && consent.contains("ε 0.50 of the whole"), "{consent}");
+    let page = render_cost(&plan(choose_words), 10.0, 1e-4);
+    assert!(page.contains("Fits the budget.") && page.contains("3 words"), "{page}");
+    assert!(page.contains("1 spoken word anywhere in the recordings"), "{page}");
 }
 
 /// Returns `count` different words.

@@ -50,6 +50,9 @@ pub struct PrepareOptions {
     pub key: [u8; KEY],
     /// Rows between two points from which it can continue, at least 1.
     pub stride: u64,
+    /// An earlier step that made a row depend on other rows of its user, as dividing a text into rows does. Single rows
+    /// are then no unit of the dataset.
+    pub across_records: Option<&'static str>,
 }
 
 impl PrepareOptions {
@@ -70,6 +73,7 @@ impl PrepareOptions {
             created: String::new(),
             key,
             stride: STRIDE,
+            across_records: None,
         }
     }
 
@@ -88,6 +92,8 @@ impl PrepareOptions {
             train: &'a [String],
             hold_out: f64,
             stride: u64,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            across_records: Option<&'static str>,
         }
         let stamp = |path: &PathBuf| {
             let file = path.metadata().map_err(LogError::io(path))?;
@@ -106,6 +112,7 @@ impl PrepareOptions {
             train: &self.train,
             hold_out: self.hold_out,
             stride: self.stride,
+            across_records: self.across_records,
         };
         let text = serde_json::to_vec(&of).expect("options are text and numbers; a path that is no text was refused");
         Ok(hex::encode(Sha256::digest(text)))

@@ -53,7 +53,8 @@ impl PreparationRecord {
         if !self.across_units.is_empty() {
             return Vec::new();
         }
-        std::iter::once(PrivacyUnit::Record).chain(has_users.then_some(PrivacyUnit::User)).collect()
+        let records = self.across_records.is_empty().then_some(PrivacyUnit::Record);
+        records.into_iter().chain(has_users.then_some(PrivacyUnit::User)).collect()
     }
 
     /// Returns the used options and conditions that require public data, as text. Returns `None` if there are none, or
@@ -80,7 +81,7 @@ mod tests {
         assert_eq!(plain.speech_units(true), [record, speaker, user]);
         assert_eq!((plain.query_units(false), plain.query_units(true)), (vec![record], vec![record, user]));
         let first = PreparationRecord { across_records: vec!["--first".to_owned()], ..plain.clone() };
-        assert_eq!(first.speech_units(true), [speaker, user]);
+        assert_eq!((first.speech_units(true), first.query_units(true)), (vec![speaker, user], vec![user]));
         let record = PreparationRecord { across_units: vec!["--least-frames".to_owned()], ..plain };
         assert!(record.speech_units(true).is_empty() && record.query_units(true).is_empty());
     }

@@ -8,6 +8,7 @@
 //! | two recordings of one id | both | refused: whichever is kept or left out, the other one decides it |
 //! | `--first`, `--skip` | the recordings of a speaker (and user) | records are not claimed |
 //! | `--normalize speaker` | the recordings of a speaker (and user) | records are not claimed |
+//! | `data label-transcripts` | the pieces of a recording | records are not claimed |
 //!
 //! Every other option treats each recording by itself; a test of the command line checks all of them. Add any further
 //! option that does not to this table.
@@ -44,7 +45,7 @@ pub(super) fn record(options: &PrepareOptions, repeats: bool) -> PreparationReco
     };
     PreparationRecord {
         across_units: options_used.chain(repeated).map(str::to_owned).collect(),
-        across_records: by_place.into_iter().chain(by_mean).map(str::to_owned).collect(),
+        across_records: by_place.into_iter().chain(by_mean).chain(options.across_records).map(str::to_owned).collect(),
         class_source: class_source(options),
     }
 }

@@ -2,6 +2,7 @@
 
 mod differential;
 mod lineage;
+mod transcripts;
 
 use clap::Parser;
 

@@ -87,6 +87,18 @@ pub enum TranscriptionError {
     /// No corpus is configured.
     #[error("the job asks for the site's corpus, and [transcription.dummies] names none")]
     NoCorpus,
+    /// No public corpus is configured.
+    #[error(
+        "the job weighs words by a public corpus of the site, and [transcription.vocabulary] names no `baseline`: add \
+         one, or propose the job with the weight `frequency`"
+    )]
+    NoBaseline,
+    /// Recorded speech may lack a chosen word.
+    #[error(
+        "the job's words are chosen from the recordings, and this site's recorded speech may lack one of them: name an \
+         engine in `fill` of [transcription.speech], or propose the job with a public list"
+    )]
+    ChosenWordsNeedEngine,
     /// The speech engine does not imitate voices.
     #[error(
         "the job asks for dummies in imitated voices, and [transcription.speech] imitates none: it must be of the kind \
@@ -296,6 +308,8 @@ impl From<TranscriptionError> for RunError {
             | TranscriptionError::SensitiveLanguage(_)
             | TranscriptionError::OtherSensitiveLanguage { .. }
             | TranscriptionError::NoCorpus
+            | TranscriptionError::NoBaseline
+            | TranscriptionError::ChosenWordsNeedEngine
             | TranscriptionError::NoImitatedVoices
             | TranscriptionError::OtherVoice(_)
             | TranscriptionError::Uncovered { .. }

@@ -80,15 +80,26 @@ struct ProviderDelivery {
 /// # Errors
 /// [`RunError::Failed`] when it cannot be read.
 pub(super) fn read(results: &Path) -> Result<Option<TranscriptionOutcome>, RunError> {
+    Ok(read_report(results)?.map(|report| report.outcome))
+}
+
+/// Returns the digest of the recordings of a finished job; `None` before it is finished.
+///
+/// # Errors
+/// [`RunError::Failed`] when its report cannot be read.
+pub(super) fn read_digest(results: &Path) -> Result<Option<String>, RunError> {
+    Ok(read_report(results)?.map(|report| report.digest))
+}
+
+fn read_report(results: &Path) -> Result<Option<SiteReport>, RunError> {
     let path = results.join(REPORT);
     let text = match std::fs::read(&path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(source) => return Err(TranscriptionError::ReadReport { path, source }.into()),
     };
-    let report: SiteReport =
-        serde_json::from_slice(&text).map_err(|source| TranscriptionError::ForeignReport { path, source })?;
-    Ok(Some(report.outcome))
+    let report = serde_json::from_slice(&text).map_err(|source| TranscriptionError::ForeignReport { path, source })?;
+    Ok(Some(report))
 }
 
 /// Writes transcripts, histogram and report.
@@ -253,7 +264,7 @@ fn write_histogram(spec: &Spec, catalog: &PieceCatalog, counts: &[ProviderCounts
 ///
 /// # Errors
 /// [`TranscriptionError::OutsideName`] for a name that leads out of that folder.
-fn transcript_path(results: &Path, name: &str, extension: &str) -> Result<PathBuf, TranscriptionError> {
+pub(super) fn transcript_path(results: &Path, name: &str, extension: &str) -> Result<PathBuf, TranscriptionError> {
     let path = Path::new(name);
     let is_plain = path.components().all(|part| matches!(part, Component::Normal(_))) && path.file_name().is_some();
     if !is_plain {

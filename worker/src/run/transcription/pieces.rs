@@ -2,17 +2,18 @@
 
 use std::path::Path;
 
-use undertone_api::job::transcription::{Spec, Vocabulary as VocabularySpec};
+use undertone_api::job::transcription::{Spec, Vocabulary as VocabularySpec, WordWeight};
 
 use super::TranscriptionError;
 use super::first_transcript::FirstTranscript;
 use super::tools::JobTools;
+use crate::dp::randomness::Purpose;
 use crate::run::{RunContext, RunError, check_cancelled};
 use crate::speech::transcribe::parts::parts;
 use crate::speech::transcribe::piece::Recognition;
 use crate::speech::transcribe::plan::{Candidate, load_or_create};
 use crate::speech::transcribe::transcript::TranscriptPart;
-use crate::speech::transcribe::vocabulary::{self, Vocabulary, WordChoice, WordList};
+use crate::speech::transcribe::vocabulary::{self, Vocabulary, WordChoice, WordList, WordSelection};
 
 /// One recording in its pieces.
 pub(super) struct RecordingPieces {
@@ -54,6 +55,9 @@ impl PieceCatalog {
 
 /// Computes the catalog, with the vocabulary of an earlier process if there is one.
 ///
+/// A choice of words with noise is drawn once, and stored before anything depends on it. It leaves with the dummies, in
+/// the release that is charged for both.
+///
 /// # Errors
 /// [`RunError`] when the vocabulary is invalid, or the exchange is stopped.
 pub(super) fn load_catalog(
@@ -61,9 +65,8 @@ pub(super) fn load_catalog(
     transcripts: &[FirstTranscript],
     tools: &JobTools,
     work: &Path,
-    exchange: &dyn RunContext,
+    exchange: &mut dyn RunContext,
 ) -> Result<PieceCatalog, RunError> {
-    let vocabulary = load_or_create(&work.join("vocabulary.json"), || make_vocabulary(spec, transcripts, tools))?;
     let mut recordings = Vec::with_capacity(transcripts.len());
     let mut first = 0_u32;
     for transcript in transcripts {
@@ -73,18 +76,44 @@ pub(super) fn load_catalog(
         recordings.push(RecordingPieces { first, parts });
         first = next.ok_or(TranscriptionError::TooManyPieces)?;
     }
+    let vocabulary = load_or_create(&work.join("vocabulary.json"), || {
+        make_vocabulary(spec, transcripts, &recordings, tools, exchange)
+    })?;
     Ok(PieceCatalog { vocabulary, recordings })
 }
 
-fn make_vocabulary(spec: &Spec, transcripts: &[FirstTranscript], tools: &JobTools) -> Result<Vocabulary, RunError> {
+fn make_vocabulary(
+    spec: &Spec,
+    transcripts: &[FirstTranscript],
+    recordings: &[RecordingPieces],
+    tools: &JobTools,
+    exchange: &mut dyn RunContext,
+) -> Result<Vocabulary, RunError> {
+    let list = |words: &[String]| if words.is_empty() { Ok(None) } else { WordList::from_words(words).map(Some) };
     Ok(match &spec.vocabulary {
         VocabularySpec::Public { words } => vocabulary::public(tools.language, &WordList::from_words(words)?)?,
         VocabularySpec::Data { top_percent, above, most, words } => {
             let transcripts: Vec<Recognition> = transcripts.iter().map(FirstTranscript::all_words).collect();
             let transcripts: Vec<&Recognition> = transcripts.iter().collect();
             let choice = WordChoice { top_percent: *top_percent, above: *above, most: *most };
-            let list = if words.is_empty() { None } else { Some(WordList::from_words(words)?) };
+            let list = list(words)?;
             vocabulary::from_transcripts(tools.language, &transcripts, &choice, &tools.baseline, list.as_ref())?
+        }
+        VocabularySpec::Selected { choose, epsilon, weight, candidates, words } => {
+            let candidates = WordList::from_words(candidates)?;
+            let list = list(words)?;
+            let selection = WordSelection {
+                choose: *choose,
+                epsilon: *epsilon,
+                distance: spec.participant.distance,
+                candidates: &candidates,
+                corpus: (*weight == WordWeight::TfIdf).then_some(&tools.baseline),
+                list: list.as_ref(),
+            };
+            let parts = recordings.iter().flat_map(|recording| &recording.parts);
+            let leaving = parts.filter(|part| part.stays.is_none()).map(|part| &part.offline);
+            let randomness = exchange.draw_randomness(Purpose::Vocabulary);
+            vocabulary::select_words(tools.language, leaving, &selection, &randomness)?
         }
     })
 }

@@ -8,8 +8,8 @@ mod transcription;
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
-use undertone_api::job::transcription::{Provider, ProviderProtocol, Report, Spec};
-use undertone_privacy::{Delta, Epsilon};
+use undertone_api::job::transcription::{Provider, ProviderProtocol, Report, Spec, Vocabulary, WordWeight};
+use undertone_privacy::{Delta, Epsilon, Event};
 
 use super::dummies::make_mechanism;
 use crate::fault::{self, FailureKind, FailurePlan};
@@ -130,6 +130,43 @@ fn crash_after_clearing_or_paying_sends_the_same_bits_once_paid() {
         let sounds: u64 = job.outcome().providers.iter().map(|one| one.pieces + one.dummies).sum();
         assert_eq!(sounds, job.provider_sounds().iter().map(|all| all.len() as u64).sum::<u64>(), "{point:?}");
     }
+}
+
+/// Returns a choice of two of five candidates, with ε = 6.
+fn chosen_words(weight: WordWeight) -> Vocabulary {
+    let candidates = ["medicine", "window", "breathing", "harbour", "lantern"].map(str::to_owned).to_vec();
+    Vocabulary::Selected { choose: 2, epsilon: Epsilon::new(6.0).unwrap(), weight, candidates, words: Vec::new() }
+}
+
+/// Needs flite; passes without.
+#[test]
+fn words_chosen_with_noise_are_drawn_and_paid_once() {
+    let change = |spec: &mut Spec| spec.vocabulary = chosen_words(WordWeight::Frequency);
+    let Some(job) = TestTranscription::new(change) else { return };
+    let event = job.spec().event().unwrap();
+    let Event::Composed { events } = &event else { panic!("{event:?}") };
+    assert_eq!(events[0], Event::Pure { epsilon: Epsilon::new(6.0).unwrap() });
+    let mut stored = BTreeSet::new();
+    for point in [CrashPoint::Cleared, CrashPoint::Stored, CrashPoint::Accepted] {
+        job.crash_at(point);
+        assert!(matches!(job.run_process(), Err(RunError::Stopped(_))), "{point:?}");
+        assert_eq!(job.payments() == 0, point == CrashPoint::Cleared, "{point:?}");
+        stored.insert(job.read_work_file("vocabulary.json"));
+    }
+    job.run_process().unwrap();
+    assert_eq!((stored.len(), job.payments(), job.outcome().words), (1, 1, 2));
+    assert_eq!(job.report(), Some(Report::from_plan(&job.spec()).unwrap()), "the server does not receive the words");
+}
+
+/// Needs flite; passes without.
+#[test]
+fn words_chosen_with_noise_need_an_engine() {
+    let change = |spec: &mut Spec| spec.vocabulary = chosen_words(WordWeight::Frequency);
+    let Some(job) = TestTranscription::new(change) else { return };
+    let job = job.with_speech("kind = \"recorded\"\n");
+    let Err(RunError::Refused(problem)) = job.run_process() else { panic!("the speech may lack a chosen word") };
+    assert!(problem.to_string().contains("`fill`"), "{problem}");
+    assert_eq!((job.payments(), job.recognizer_requests()), (0, 0));
 }
 
 /// Needs flite; passes without.
@@ -275,7 +312,8 @@ fn outcome_of_public_recordings_is_reported() {
 #[test]
 fn job_that_the_site_cannot_do_is_refused_before_any_cost() {
     type Change = fn(&mut Spec);
-    let changes: [(Change, &str); 9] = [
+    let changes: [(Change, &str); 10] = [
+        (|spec| spec.vocabulary = chosen_words(WordWeight::TfIdf), "`baseline`"),
         (|spec| spec.participant.distance = NonZeroU32::new(9).unwrap(), "one spoken word changes up to 10 counts"),
         (|spec| spec.providers[0].name = "three".to_owned(), "three"),
         (|spec| spec.providers[0].protocol = ProviderProtocol::Google, "another protocol"),
@@ -348,5 +386,16 @@ fn drawn_noise_equals_the_charged_noise_to_the_bit() {
         let calibrated =
             DummyMechanism::calibrated(party.epsilon, party.delta, party.distance, spec.partition().unwrap()).unwrap();
         assert_eq!((mechanism, mechanism.event(WordDisclosure::Nothing).unwrap()), (calibrated, spec.event().unwrap()));
+        let choice = Epsilon::new(0.05).unwrap();
+        spec.vocabulary = Vocabulary::Selected {
+            choose: 1,
+            epsilon: choice,
+            weight: WordWeight::Frequency,
+            candidates: ["one", "two"].map(str::to_owned).to_vec(),
+            words: Vec::new(),
+        };
+        let rest = make_mechanism(&spec).unwrap();
+        assert_eq!(rest.event(WordDisclosure::Selected(choice)).unwrap(), spec.event().unwrap());
+        assert!(rest.noise().mean() > mechanism.noise().mean(), "the counts have the rest of ε");
     }
 }

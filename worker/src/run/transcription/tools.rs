@@ -5,6 +5,7 @@ use std::path::Path;
 
 use undertone_api::job::transcription::{
     DummyCorpus as CorpusSpec, OutputVoice as VoiceSpec, Provider, SiteRecognizer as RecognizerSpec, Spec, Tariff,
+    Vocabulary as VocabularySpec, WordWeight,
 };
 use url::Url;
 
@@ -28,7 +29,7 @@ pub(super) struct JobTools {
     pub(super) recognizer: RecognizerPool,
     pub(super) finder: SensitiveFinder,
     pub(super) language: StemmingLanguage,
-    /// The usual frequencies, for a vocabulary of public data.
+    /// The usual frequencies in a public corpus, for a vocabulary that depends on the recordings.
     pub(super) baseline: BaselineCounts,
     pub(super) corpus: TextCorpus,
     /// Public recordings for dummies, if the site has them.
@@ -65,6 +66,8 @@ impl JobTools {
         let tariffs = providers.iter().map(|provider| provider.tariff()).collect::<Result<_, _>>()?;
         let addresses: Vec<Url> = providers.iter().filter_map(|provider| Url::parse(&provider.url).ok()).collect();
         let language = StemmingLanguage::new(&spec.language)?;
+        let engine = settings.engine(&site.site, &addresses)?;
+        check_selection(spec, settings, engine.is_some())?;
         Ok(Self {
             recognizer: start_recognizer(spec, site)?,
             finder: load_finder(&spec.language, site)?,
@@ -73,7 +76,7 @@ impl JobTools {
             corpus: load_corpus(spec.dummies.corpus, site)?,
             hosts: list_hosts(&addresses),
             recorded: settings.speech.recorded(),
-            engine: settings.engine(&site.site, &addresses)?,
+            engine,
             voice: start_voice(spec, settings)?,
             lines,
             tariffs,
@@ -98,6 +101,16 @@ impl JobTools {
             ("voice", self.voice.name()),
         ]
     }
+}
+
+/// Refuses a choice of words from the recordings that the site cannot make, or whose failure could depend on the chosen
+/// words: before anything is charged, a refusal must not tell of them.
+fn check_selection(spec: &Spec, settings: &TranscriptionSettings, has_engine: bool) -> Result<(), TranscriptionError> {
+    let VocabularySpec::Selected { weight, .. } = &spec.vocabulary else { return Ok(()) };
+    if *weight == WordWeight::TfIdf && settings.vocabulary.baseline.is_none() {
+        return Err(TranscriptionError::NoBaseline);
+    }
+    if has_engine { Ok(()) } else { Err(TranscriptionError::ChosenWordsNeedEngine) }
 }
 
 /// Returns the hosts of these addresses, each once.

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use proptest::prelude::*;
-use undertone_api::job::transcription::window::{ONE_WORD, SPAN};
+use undertone_api::job::transcription::window::{ONE_WORD, SPAN, hidden_span};
 
 use super::{SegmentLimits, SpokenPiece, segment};
 use crate::parts::parts;
@@ -174,4 +174,24 @@ fn inserted_removed_or_exchanged_word_changes_few_counts() {
         }
     }
     assert!(most >= 2, "a word changes something: {most}");
+}
+
+/// A stretch of speech is inserted, removed and exchanged; the guidance for d names the longest hidden one. Needs the speech
+/// sample; passes without it.
+#[test]
+fn replaced_stretch_changes_at_most_the_distance_that_hides_it() {
+    let Some(site) = SITE.as_ref() else { return };
+    let before = site.sound(SoundStretch::Speech { from: 0, samples: 60 * 16_000 });
+    let counts = site.counts(&before);
+    for hidden in [20, 50] {
+        let most = (hidden_span(hidden) * 16_000.0) as usize;
+        let other = &site.sound(SoundStretch::Speech { from: 7_001, samples: most })[..];
+        for start in [0, 160_111, 320_003] {
+            for (removed, inserted) in [(0, other), (most, &[][..]), (most, other), (most / 2, other)] {
+                let after = replace(&before, start, removed, inserted);
+                let distance = distance(&counts, &site.counts(&after));
+                assert!(distance <= i64::from(hidden), "{distance} counts at {start}, {removed} removed: d = {hidden}");
+            }
+        }
+    }
 }

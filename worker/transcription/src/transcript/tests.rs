@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{Format, OfflineReason, Transcript, TranscriptPart, WordSource};
+use super::{Format, OfflineReason, Transcript, TranscriptPart, WordSource, json};
 use crate::piece::{Piece, Recognition, TimedWord};
 
 fn recognition(words: &[(&str, f64, f64)]) -> Recognition {
@@ -156,7 +156,33 @@ fn transcript(parts: &[TranscriptPart], answers: &[(u32, Option<u32>, Recognitio
     Transcript::assemble(parts, numbered, |_, place| answers[place as usize].1)
 }
 
+#[test]
+fn damaged_documents_are_no_transcripts() {
+    let read = |word: &str| json::read(&format!(r#"{{"version": 1, "words": [{word}]}}"#));
+    let good = r#"{"word": "a", "start": 0.0, "end": 0.5, "source": "provider", "provider": 1, "sensitive": false}"#;
+    assert_eq!(read(good).unwrap()[0].source, WordSource::Provider(1));
+    for bad in
+        [good.replace("0.5", "-0.5"), good.replace("provider\": 1", "why\": \"crowded\""), good.replace("0.0", "0.6")]
+    {
+        assert!(matches!(read(&bad), Err(json::TranscriptError::Word(0))), "{bad}");
+    }
+    assert!(matches!(json::read(r#"{"version": 2, "words": []}"#), Err(json::TranscriptError::Version(2))));
+    assert!(matches!(read("1"), Err(json::TranscriptError::Format(_))));
+}
+
 proptest! {
+    #[test]
+    fn written_documents_are_read_back(recording in recording()) {
+        let TestTranscript { parts, answers } = recording;
+        let transcript = transcript(&parts, &answers);
+        let words = json::read(&transcript.write(Format::Json)).unwrap();
+        prop_assert_eq!(words.len(), transcript.words().len());
+        for (read, written) in words.iter().zip(transcript.words()) {
+            prop_assert_eq!((&read.text, read.source, read.confidence), (&written.text, written.source, written.confidence));
+            prop_assert!((read.start - written.start).abs() < 0.001 && (read.end - written.end).abs() < 0.001);
+        }
+    }
+
     #[test]
     fn dummies_and_answer_order_do_not_change_transcripts(recording in recording(), turn in any::<prop::sample::Index>()) {
         let TestTranscript { parts, answers } = recording;

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 
 use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
 
-use super::super::tests::{example, ward};
+use super::super::tests::{chosen, example, ward};
 use super::super::vocabulary::{LONGEST_WORD, MOST_WORDS};
 use super::super::{CrowdedPieces, OutputVoice, Price, Provider, Spec, Vocabulary};
 use crate::dataset::{Dataset, DatasetContent, Visibility};
@@ -190,6 +190,26 @@ const LIMITS: &[(&str, &[SpecChange], &[SpecChange])] = &[
             |spec, _| words(spec, &["one", &"x".repeat(LONGEST_WORD + 1)]),
         ],
         &[|spec, _| words(spec, &["one", &"x".repeat(LONGEST_WORD)]), |spec, _| words(spec, &["one", "don't"])],
+    ),
+    (
+        "spec.vocabulary.epsilon",
+        &[
+            |spec, _| spec.vocabulary = chosen(1, 0.0, 3),
+            |spec, _| spec.vocabulary = chosen(1, 0.009, 3),
+            |spec, _| spec.vocabulary = chosen(1, 0.991, 3),
+            |spec, _| spec.vocabulary = chosen(1, 3.0, 3),
+        ],
+        &[|spec, _| spec.vocabulary = chosen(1, 0.01, 3), |spec, _| spec.vocabulary = chosen(1, 0.99, 3)],
+    ),
+    (
+        "spec.vocabulary.choose",
+        &[|spec, _| spec.vocabulary = chosen(0, 0.5, 3), |spec, _| spec.vocabulary = chosen(3, 0.5, 3)],
+        &[|spec, _| spec.vocabulary = chosen(1, 0.5, 3), |spec, _| spec.vocabulary = chosen(2, 0.5, 3)],
+    ),
+    (
+        "spec.vocabulary.candidates",
+        &[|spec, _| spec.vocabulary = chosen(1, 0.5, 1), |spec, _| spec.vocabulary = chosen(1, 0.5, MOST_WORDS)],
+        &[|spec, _| spec.vocabulary = chosen(1, 0.5, 2), |spec, _| spec.vocabulary = chosen(1, 0.5, MOST_WORDS - 1)],
     ),
     (
         "spec.vocabulary.from",

@@ -14,9 +14,14 @@ impl TranscriptionPlan {
         providers.resize(providers.len().max(ROWS), empty);
         let (from, top, above, most) = match &spec.vocabulary {
             Vocabulary::Public { .. } => ("public", first.top, first.above, first.most),
+            Vocabulary::Selected { .. } => ("selected", first.top, first.above, first.most),
             Vocabulary::Data { top_percent, above, most, .. } => {
                 ("data", *top_percent, above.map_or_else(String::new, |above| above.to_string()), *most)
             }
+        };
+        let (choose, choice, weight) = match &spec.vocabulary {
+            Vocabulary::Selected { choose, epsilon, weight, .. } => (*choose, epsilon.get(), *weight),
+            Vocabulary::Public { .. } | Vocabulary::Data { .. } => (first.choose, first.choice, first.weight),
         };
         Self {
             title: title.to_owned(),
@@ -33,6 +38,10 @@ impl TranscriptionPlan {
             top,
             above,
             most,
+            candidates: spec.vocabulary.candidates().join("\n"),
+            choose,
+            choice,
+            weight,
             corpus: spec.dummies.corpus,
             voice: match spec.voice {
                 OutputVoice::Vocoder { varied: true, .. } => "varied".to_owned(),

@@ -43,6 +43,14 @@ impl TranscriptionPlan {
                 say("vocabulary.above", "enter a number such as 0.01, or leave it empty".to_owned());
             }
             Vocabulary::Data { top_percent: self.top, above: above.and_then(Result::ok), most: self.most, words }
+        } else if self.from == "selected" {
+            let epsilon = Epsilon::new(self.choice).map_err(|error| say("vocabulary.epsilon", error.to_string()));
+            let candidates = parse_words(&self.candidates);
+            let (choose, weight) = (self.choose, self.weight);
+            match epsilon {
+                Ok(epsilon) => Vocabulary::Selected { choose, epsilon, weight, candidates, words },
+                Err(()) => Vocabulary::Public { words },
+            }
         } else {
             Vocabulary::Public { words }
         };

@@ -12,7 +12,7 @@ use undertone_api::problem::Violation;
 use undertone_privacy::mechanism;
 
 use super::super::plan::{TranscriptionPlan, lacks_words};
-use super::variants;
+use super::{distance, variants};
 use crate::component::gauge::Gauge;
 use crate::standing::{NoPayment, Payment, others};
 use crate::words;
@@ -57,6 +57,7 @@ pub(in crate::kind::transcription) fn render_cost(
         {pays}
         {expected}
         {render_promises(&spec)}
+        {distance::render_distance(&spec)}
         {variants::render_table(&spec, size, seconds)}
         {render_violations(&violations, is_unwritten)}
         <p class="hint">"One release is charged, once, before anything leaves. Nothing is charged before the owner has approved and both ledgers have reserved it."</p>

@@ -4,7 +4,9 @@ use leptos::prelude::*;
 use undertone_api::budget::AccountStanding;
 use undertone_api::dataset::Dataset;
 use undertone_api::id::{ConsortiumId, DatasetId};
-use undertone_api::job::transcription::{CrowdedPieces, DummyCorpus, LANGUAGES, ProviderProtocol, SiteRecognizer};
+use undertone_api::job::transcription::{
+    CrowdedPieces, DummyCorpus, LANGUAGES, ProviderProtocol, SiteRecognizer, WordWeight,
+};
 
 use super::super::plan::{MOST_WORDS, RecognizerRow, TranscriptionPlan};
 use super::{WORD, cost};
@@ -68,8 +70,8 @@ fn render_promise(plan: &TranscriptionPlan) -> AnyView {
             <legend>"Guarantee"</legend>
             {render_number("hear[epsilon]".to_owned(), "ε", plan.epsilon, (0.01, 50.0), false)}
             {render_number("hear[delta]".to_owned(), "δ", plan.delta, (0.0, 0.01), false)}
-            {render_number("hear[distance]".to_owned(), "Distance d: counts of pieces; one word changes 6", f64::from(plan.distance), (1.0, 10_000.0), true)}
-            <p class="hint">"Replacing a word removes one count and adds another: d = 4 hides which two words were said. There is no guarantee for a whole recording or for a person."</p>
+            {render_number("hear[distance]".to_owned(), "Distance d: counts of pieces; one word changes 10", f64::from(plan.distance), (1.0, 10_000.0), true)}
+            <p class="hint">"d counts hide d / 10 words anywhere in the recordings, or one stretch of 1.3 seconds for each further 2 counts: 102 hide any minute of speech. There is no guarantee for a whole recording or for a person."</p>
         </fieldset>
     }
     .into_any()
@@ -109,8 +111,14 @@ fn render_recognizer(index: usize, row: &RecognizerRow) -> AnyView {
 fn render_vocabulary(plan: &TranscriptionPlan) -> AnyView {
     let from = vec![
         ("public".to_owned(), "a public list: reveals nothing".to_owned()),
+        ("selected".to_owned(), "public candidates, chosen by the recordings with noise: costs ε".to_owned()),
         ("data".to_owned(), "the recordings: reveals what was said, public recordings only".to_owned()),
     ];
+    let is_selected = plan.from == "selected";
+    let weights = form_options(&[
+        (WordWeight::Frequency, "the most frequent words"),
+        (WordWeight::TfIdf, "words more frequent than in the site’s public corpus (TF-IDF)"),
+    ]);
     view! {
         <fieldset>
             <legend>"Vocabulary"</legend>
@@ -119,6 +127,14 @@ fn render_vocabulary(plan: &TranscriptionPlan) -> AnyView {
             {render_number("hear[size]".to_owned(), "Assumed number of words until the list is entered", f64::from(plan.size), (1.0, f64::from(MOST_WORDS)), true)}
             <p class="hint">"Use a list that is independent of the recordings: a textbook’s index, a drug register, the most frequent words of a language. Every word costs dummies, said or not, so a short list of relevant words is cheaper."</p>
             <p class="hint plain-only">"A URL can hold a list of some hundred words. Save a longer list as a draft and open the draft to see its numbers."</p>
+            <details open=is_selected>
+                <summary>"Words chosen with noise"</summary>
+                {render_text("hear[candidates]", "Public candidates, separated by spaces, commas or lines", plan.candidates.clone(), "abscess acute allergy", 8)}
+                {render_number("hear[choose]".to_owned(), "Number of words to choose", f64::from(plan.choose), (1.0, f64::from(MOST_WORDS)), true)}
+                {render_number("hear[choice]".to_owned(), "ε of the choice, a part of ε", plan.choice, (0.01, 50.0), false)}
+                {render_choice("hear[weight]".to_owned(), "Choose", &form_word(&plan.weight), weights)}
+                <p class="hint">"Each piece that leaves votes for one candidate, and each candidate’s votes get noise of deviation 1.4 d / ε. Candidates with fewer votes than some multiples of that are chosen by chance. Candidates must not be made from the recordings: take a dictionary."</p>
+            </details>
             <details>
                 <summary>"Words from public recordings"</summary>
                 {render_number("hear[top]".to_owned(), "Most frequent words, percent", plan.top, (0.0, 100.0), false)}

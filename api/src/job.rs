@@ -242,6 +242,14 @@ pub trait JobKind: Serialize + DeserializeOwned + Clone {
     /// public test sets. The server accepts no other figure.
     fn allowed_measurements(&self) -> AllowedMeasurements;
 
+    /// Returns whether the files, figures, choices and report of `dataset`'s part follow from its charged releases, from
+    /// answers and from public data alone, so that they may leave for private data too. A kind whose lead is public
+    /// keeps this default.
+    fn follows_from_releases(&self, dataset: DatasetId) -> bool {
+        let _ = dataset;
+        false
+    }
+
     /// Returns the promised audit of `dataset`'s releases, if the job promises one. The job's files then stay closed
     /// until every statement has arrived and none disproves its claim.
     fn audit_plan(&self, dataset: &Dataset) -> Option<AuditPlan> {
@@ -381,6 +389,11 @@ macro_rules! kinds {
             /// Calls [`JobKind::model_source`].
             pub fn model_source(&self, file: &str) -> Option<ModelSource> {
                 match self { $(Self::$variant(spec) => JobKind::model_source(spec, file),)* }
+            }
+
+            /// Calls [`JobKind::follows_from_releases`].
+            pub fn follows_from_releases(&self, dataset: DatasetId) -> bool {
+                match self { $(Self::$variant(spec) => JobKind::follows_from_releases(spec, dataset),)* }
             }
 
             /// Calls [`JobKind::audit_plan`].

@@ -9,7 +9,8 @@
 //! Environment variables set the sizes, so that a smoke run is small: `UNDERTONE_LEARNING_RATES` (0.1,0.25,0.5,0.75),
 //! `UNDERTONE_LEARNING_THRESHOLDS` (5,10,20,50), `UNDERTONE_LEARNING_QUESTIONS` (400), `UNDERTONE_LEARNING_BATCH` (50),
 //! `UNDERTONE_LEARNING_GOLDEN` (130), `UNDERTONE_LEARNING_REPEATS` (3), `UNDERTONE_LEARNING_ACCURACY` (0.95, of the
-//! annotator), `UNDERTONE_LEARNING_ROWS` (all rows of the log, or so many of the first).
+//! annotator), `UNDERTONE_LEARNING_DEVIATION` (0, of that accuracy between the repeats), `UNDERTONE_LEARNING_ROWS` (all
+//! rows of the log, or so many of the first).
 
 mod log;
 mod speed;
@@ -21,7 +22,9 @@ use std::str::FromStr;
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use undertone_api::job::active_learning::{Acquisition, Classifier as Settings, Gate, Rehearsal, RehearsalResult};
+use undertone_api::job::active_learning::{
+    Acquisition, Aggregation, Classifier as Settings, Gate, Rehearsal, RehearsalResult,
+};
 use undertone_privacy::kanon::Shown as Manner;
 use undertone_privacy::{Epsilon, PrivacyUnit, SamplingRate};
 use undertone_worker::config::queries::Queries;
@@ -57,6 +60,7 @@ impl RequestedSizes {
                 questions: one("UNDERTONE_LEARNING_QUESTIONS", "400")?,
                 repeats: one("UNDERTONE_LEARNING_REPEATS", "3")?,
                 annotator_accuracy: one("UNDERTONE_LEARNING_ACCURACY", "0.95")?,
+                annotator_deviation: one("UNDERTONE_LEARNING_DEVIATION", "0")?,
             },
             batch: one("UNDERTONE_LEARNING_BATCH", "50")?,
             golden: one("UNDERTONE_LEARNING_GOLDEN", "130")?,
@@ -66,7 +70,16 @@ impl RequestedSizes {
 
     fn learner(&self, acquisition: Acquisition, diversity: bool) -> LearnerSettings {
         let (batch, golden) = (self.batch, self.golden);
-        LearnerSettings { settings: Settings::default(), acquisition, diversity, batch, golden, seed: SEED }
+        LearnerSettings {
+            settings: Settings::default(),
+            acquisition,
+            diversity,
+            batch,
+            golden,
+            annotators: 1,
+            aggregation: Aggregation::Majority,
+            seed: SEED,
+        }
     }
 }
 
@@ -164,7 +177,8 @@ fn acquisitions(
     ground: &PublicLog<'_>,
     sieve: &mut dyn GateTrial,
 ) -> Outcome {
-    let Rehearsal { questions, repeats, annotator_accuracy: accuracy, .. } = sizes.rehearsal;
+    let Rehearsal { questions, repeats, annotator_accuracy: accuracy, annotator_deviation: deviation, .. } =
+        sizes.rehearsal;
     for (rate, threshold) in [(1.0, 1), COMPARED] {
         let (rate, least) = (SamplingRate::new(rate)?, NonZeroU32::new(threshold).ok_or("a threshold of 0")?);
         let pools = (0..repeats)
@@ -182,7 +196,8 @@ fn acquisitions(
         ] {
             let (began, learner) = (Instant::now(), sizes.learner(acquisition, diversity));
             let one = |repeat: u32, pool: &TrialOutput| {
-                let mut curve = LearningCurve::begin(ground, &learner, TrialSettings { questions, accuracy, repeat })?;
+                let trial = TrialSettings { questions, accuracy, deviation, repeat };
+                let mut curve = LearningCurve::begin(ground, &learner, trial)?;
                 curve.extend(ground, &learner, &pool.texts)?;
                 Ok::<_, RehearsalError>(curve.points().to_vec())
             };

@@ -18,6 +18,7 @@ mod language;
 mod line;
 mod operation;
 mod package;
+mod private_lead;
 mod questions;
 mod refusal;
 mod simulation;

@@ -135,8 +135,12 @@ impl DatasetDescription for DatasetMeta {
             Self::Queries(meta) => DatasetFacts {
                 content: DatasetContent::Queries,
                 inputs: 0,
-                // The number of labels of a private log would reveal its content.
-                classes: if visibility == Visibility::Public { count(meta.labels.len()) } else { 0 },
+                // The number of labels that were read from a private log would reveal its content.
+                classes: if visibility == Visibility::Public || meta.has_declared_labels() {
+                    count(meta.labels.len())
+                } else {
+                    0
+                },
                 records: meta.train.occurrences,
                 speakers: 0,
                 test_records: meta.test.occurrences,

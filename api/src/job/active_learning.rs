@@ -6,6 +6,8 @@
 //! the most informative questions, has annotators answer them, and trains again. All of this is post-processing of the
 //! release and the answers, and is not charged.
 //!
+//! A lead can be private too (`private_lead.rs`). Its classifiers are then trained by DP-SGD, and charged.
+//!
 //! Every option of a spec is in the file of its subject: `party.rs`, `learning.rs`, `rehearsal.rs`. `cost.rs` alone
 //! defines the charge, `check.rs` the limits.
 //!
@@ -15,6 +17,7 @@ mod check;
 mod cost;
 mod learning;
 mod party;
+mod private_lead;
 mod rehearsal;
 mod report;
 #[cfg(test)]
@@ -26,6 +29,7 @@ use undertone_privacy::{Event, PrivacyUnit};
 use super::{AllowedMeasurements, Charge, DatasetUse, JobKind, RoundSeries};
 use crate::dataset::Dataset;
 use crate::id::DatasetId;
+use crate::job::dp_sgd::Precision;
 use crate::problem::Violation;
 use crate::question::QuestionPlan;
 
@@ -33,16 +37,19 @@ pub use super::dp_sgd::{PublicContent, TestSet};
 pub use crate::question::Label;
 pub use learning::{Acquisition, Aggregation, Classifier, Encoder};
 pub use party::{Gate, Party};
+pub use private_lead::{PrivateTraining, TRAINING};
 pub use rehearsal::Rehearsal;
 pub use report::{
     AnnotatorResult, BINS, FrequencyBin, LearningPoint, PoolResult, RehearsalResult, RehearsedPoint, Report,
-    TestResult, UncertaintyHistogram,
+    TestResult, UncertaintyHistogram, best_round,
 };
 
 /// The series in which a pool of questions is charged and sent, in one round: number 1.
 pub const POOL: &str = "pool";
 /// The series in which the classifier is measured. Round 0 follows the golden set alone.
 pub const CLASSIFIER: &str = "classifier";
+/// The time for one training of a private lead, seconds: a day.
+const TRAINING_SECONDS: u32 = 86_400;
 
 /// An `active_learning` job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -51,7 +58,7 @@ pub struct Spec {
     /// The protected unit: records (rows of a log) or users.
     #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::unit))]
     pub unit: PrivacyUnit,
-    /// The participants, 1 to 100; the first leads and must be public.
+    /// The participants, 1 to 100; the first leads. It is public, or `private_lead` states its training.
     #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 100))]
     pub participants: Vec<Party>,
     /// The possible answers: 2 to 200 labels.
@@ -61,12 +68,16 @@ pub struct Spec {
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(max_length = 10000))]
     pub guidelines: String,
-    /// The test sets: 1 to 20, public, labelled.
-    #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 20))]
+    /// The test sets: 1 to 20, public, labelled. With a private lead there may be none.
+    #[cfg_attr(feature = "openapi", schema(max_items = 20))]
     pub tests: Vec<TestSet>,
-    /// Labelled examples of the lead's training split on which the classifier is first trained: 1 to 1,000,000.
+    /// Labelled examples of the lead's training split on which the classifier is first trained: 1 to 1,000,000. A
+    /// private lead trains on all of them; then it is the public number of its units.
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 1_000_000))]
     pub golden: u32,
+    /// The DP-SGD training of a private lead; absent for a public one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub private_lead: Option<PrivateTraining>,
     /// Rounds of questions: 1 to 1,000.
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 1000))]
     pub rounds: u32,
@@ -110,6 +121,12 @@ impl Spec {
         self.participants.iter().find(|party| party.dataset == dataset)
     }
 
+    /// Returns the training of `dataset`, if it is a private lead.
+    pub fn private_training(&self, dataset: DatasetId) -> Option<PrivateTraining> {
+        let leads = self.participants.first().is_some_and(|party| party.dataset == dataset);
+        self.private_lead.filter(|_| leads)
+    }
+
     /// Returns the most questions in all rounds together.
     pub fn questions_in_all(&self) -> u64 {
         u64::from(self.rounds) * u64::from(self.batch)
@@ -141,12 +158,31 @@ impl JobKind for Spec {
         cost::release(self, dataset, series)
     }
 
+    fn clip(&self, dataset: DatasetId) -> Option<f64> {
+        self.private_training(dataset).map(|training| training.clip)
+    }
+
     fn units(&self, dataset: &Dataset) -> u64 {
         dataset.count(self.unit).0
     }
 
     fn series(&self, _datasets: &[Dataset]) -> Vec<RoundSeries> {
-        Vec::new()
+        let (Some(_), Some(lead)) = (self.private_lead, self.participants.first()) else { return Vec::new() };
+        vec![RoundSeries {
+            name: TRAINING.to_owned(),
+            rounds: self.rounds.saturating_add(1),
+            quorum: 1,
+            // A round opens when the one before it closes, and waits for the pools and for the answers of a round.
+            deadline_seconds: self.deadline_seconds.saturating_mul(2).saturating_add(TRAINING_SECONDS),
+            weights: vec![(lead.dataset, 1.0)],
+            until: Vec::new(),
+            length: Some(self.classifier.dense_length(self.labels.len())),
+            precision: Precision::F32,
+        }]
+    }
+
+    fn follows_from_releases(&self, dataset: DatasetId) -> bool {
+        self.private_training(dataset).is_some()
     }
 
     fn allowed_measurements(&self) -> AllowedMeasurements {

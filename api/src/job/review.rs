@@ -236,6 +236,10 @@ fn add_series(
         Some(_) if matches!(spec, Spec::Evaluation(_)) => {
             (DisclosureForm::Protected, "score histograms with noise added at the site")
         }
+        Some(_) if matches!(spec, Spec::ActiveLearning(_)) => (
+            DisclosureForm::Protected,
+            "the classifier’s change by clipped and summed gradients with noise added at the site",
+        ),
         Some(_) => (DisclosureForm::Protected, "clipped and summed gradients with noise added at the site"),
     };
     let name = &series.name;

@@ -1,10 +1,11 @@
 //! Plans of an `active_learning` job: one pool of questions of each private log, by its sampling rate β, its threshold
-//! k and its charged ε. The following rounds of questions cost nothing and are not counted here.
+//! k and its charged ε. The following rounds of questions cost nothing and are not counted here. Of a private lead, all
+//! trainings together count as its pool, by their noise multiplier z.
 
 use std::num::NonZeroU32;
 
 use undertone_privacy::kanon::{Shown, least_epsilon};
-use undertone_privacy::{Epsilon, SamplingRate};
+use undertone_privacy::{Epsilon, NoiseMultiplier, SamplingRate};
 
 use super::offer::ThreeDigits;
 use super::price::{AccountQuote, PricedPlan};
@@ -16,6 +17,8 @@ use crate::job::active_learning::Spec;
 
 /// The greatest threshold of an offer, equal to the greatest of a job.
 const MOST: u32 = 1_000_000;
+/// The greatest noise multiplier of an offer, in hundredths, equal to the greatest of a job.
+const MOST_NOISE: u32 = 102_400;
 /// The least ε of an offer.
 const LEAST_EPSILON: f64 = 1e-3;
 
@@ -27,6 +30,9 @@ impl RoundedKind for Spec {
     }
 
     fn value(&self, knob: PlanParameter, dataset: DatasetId) -> Option<f64> {
+        if let Some(training) = self.private_training(dataset) {
+            return (knob == PlanParameter::Noise).then(|| training.noise_multiplier.get());
+        }
         let gate = self.party(dataset)?.gate?;
         match knob {
             PlanParameter::SamplingRate => Some(gate.sampling_rate.get()),
@@ -37,6 +43,12 @@ impl RoundedKind for Spec {
     }
 
     fn set(&mut self, knob: PlanParameter, dataset: DatasetId, value: f64) {
+        if self.private_training(dataset).is_some() {
+            if let (PlanParameter::Noise, Some(training)) = (knob, &mut self.private_lead) {
+                training.noise_multiplier = NoiseMultiplier::new(value).unwrap_or(training.noise_multiplier);
+            }
+            return;
+        }
         let theirs = self.participants.iter_mut().filter(|party| party.dataset == dataset);
         for gate in theirs.filter_map(|party| party.gate.as_mut()) {
             match knob {
@@ -51,6 +63,9 @@ impl RoundedKind for Spec {
     }
 
     fn field(&self, knob: PlanParameter, dataset: DatasetId) -> String {
+        if self.private_training(dataset).is_some() {
+            return "spec.private_lead.noise_multiplier".to_owned();
+        }
         let index = self.participants.iter().position(|party| party.dataset == dataset).unwrap_or(0);
         let field = match knob {
             PlanParameter::Threshold => "threshold",
@@ -64,7 +79,7 @@ impl RoundedKind for Spec {
 }
 
 /// Returns the nearest plans that every account admits. Each changes one kind of number at the payers of the refusing
-/// accounts: higher thresholds, smaller samples, or a smaller ε. Empty if the plan is admitted or has no price, or if
+/// accounts: higher thresholds, smaller samples, a smaller ε, or more noise of a private lead. Empty if the plan is admitted or has no price, or if
 /// an account has no budget.
 pub(super) fn offers(spec: &Spec, datasets: &[Dataset], balances: &AccountBalances) -> Vec<FittingChange> {
     let Some(plan) = PricedPlan::from_spec(spec, datasets, balances).filter(|plan| plan.budgeted() && !plan.admitted())
@@ -78,7 +93,7 @@ pub(super) fn offers(spec: &Spec, datasets: &[Dataset], balances: &AccountBalanc
         admitted && changed.check(datasets).len() <= wrong
     };
     let search = PoolSearch { spec, datasets, balances, plan: &plan };
-    let knobs = [PlanParameter::Threshold, PlanParameter::SamplingRate, PlanParameter::Epsilon];
+    let knobs = [PlanParameter::Threshold, PlanParameter::SamplingRate, PlanParameter::Epsilon, PlanParameter::Noise];
     knobs.into_iter().filter_map(|knob| search.adjust_accounts(knob)).filter(holds).collect()
 }
 
@@ -97,13 +112,15 @@ impl PoolSearch<'_> {
                 PlanParameter::Threshold => self.least_threshold(quote)?,
                 PlanParameter::SamplingRate => self.greatest_rate(quote)?,
                 PlanParameter::Epsilon => self.greatest_epsilon(quote)?,
-                PlanParameter::Rounds | PlanParameter::Noise | PlanParameter::Delta => return None,
+                PlanParameter::Noise => self.least_noise(quote)?,
+                PlanParameter::Rounds | PlanParameter::Delta => return None,
             };
             values.extend(self.select_payers(knob, quote, bound));
         }
         let what = match knob {
             PlanParameter::Threshold => "Threshold k",
             PlanParameter::SamplingRate => "Sampling rate β",
+            PlanParameter::Noise => "Noise multiplier z",
             _ => "ε",
         };
         let each: Vec<String> =
@@ -128,7 +145,8 @@ impl PoolSearch<'_> {
         quote: &AccountQuote,
         bound: f64,
     ) -> Vec<(DatasetId, String, f64, f64)> {
-        let beyond = |value: f64| if knob == PlanParameter::Threshold { value < bound } else { value > bound };
+        let is_raised = matches!(knob, PlanParameter::Threshold | PlanParameter::Noise);
+        let beyond = |value: f64| if is_raised { value < bound } else { value > bound };
         let number = |dataset| self.spec.value(knob, dataset).filter(|value| beyond(*value));
         let payers = quote.payers.iter().map(|payer| payer.dataset);
         payers.filter_map(|dataset| Some((dataset, self.spec.field(knob, dataset), number(dataset)?, bound))).collect()
@@ -166,6 +184,28 @@ impl PoolSearch<'_> {
             if fits(middle) { high = middle } else { low = middle }
         }
         Some(f64::from(high))
+    }
+
+    /// Returns the least noise multiplier, to hundredths, with which the account admits the plan; `None` if no payer of
+    /// it is a private lead. The loss falls with the noise.
+    fn least_noise(&self, quote: &AccountQuote) -> Option<f64> {
+        let multipliers = quote.payers.iter().filter_map(|payer| self.spec.value(PlanParameter::Noise, payer.dataset));
+        let noise = |hundredths: u32| f64::from(hundredths) / 100.0;
+        let fits = |hundredths: u32| self.fits(PlanParameter::Noise, quote, noise(hundredths));
+        let mut low = (multipliers.reduce(f64::max)? * 100.0) as u32;
+        let mut high = (low * 2).max(1);
+        while !fits(high) {
+            if high >= MOST_NOISE {
+                return None;
+            }
+            low = high;
+            high = (high * 2).min(MOST_NOISE);
+        }
+        while high - low > 1 {
+            let middle = u32::midpoint(low, high);
+            if fits(middle) { high = middle } else { low = middle }
+        }
+        Some(noise(high))
     }
 
     /// Returns the greatest rate, to three digits, with which the account admits the plan.

@@ -23,7 +23,7 @@ use super::PlannerData;
 use super::{Card, KindTerms};
 use crate::component::chart::ChartFigure;
 
-pub use plan::{LogPart, QuestionPlan, RehearsalPlan};
+pub use plan::{LogPart, QuestionPlan, RehearsalPlan, TrainingPlan};
 #[cfg(feature = "ssr")]
 pub use planner::{propose_questions, save_questions, weigh_questions};
 
@@ -57,7 +57,7 @@ impl Card for Spec {
     };
 
     fn can_begin(dataset: &Dataset) -> bool {
-        dataset.content == DatasetContent::Queries && dataset.visibility == Visibility::Public
+        dataset.content == DatasetContent::Queries && (dataset.visibility == Visibility::Public || dataset.classes > 0)
     }
 
     #[cfg(feature = "ssr")]
@@ -75,7 +75,7 @@ impl Card for Spec {
             }
             None => view! {
                 <p class="hint">
-                    "Register a public, labelled query log first: it is the lead, and the classifier starts from it."
+                    "Register a labelled query log first: it is the lead, and the classifier starts from it."
                 </p>
             }
             .into_any(),

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use crate::stage::{LABELS, QueryLog, SiteDataset, TestConsortium, TestDatabase, TestResult, truth};
 use undertone_api::budget::NewBudget;
-use undertone_api::id::JobId;
+use undertone_api::id::{DatasetId, JobId};
 use undertone_api::job::active_learning::{Acquisition, Aggregation, Classifier, Gate, Label, Party, Spec, TestSet};
 use undertone_api::job::{NewJob, Spec as AnySpec};
 use undertone_api::question::{Answer, Question};
@@ -55,31 +55,34 @@ pub async fn set_budgets(stage: &TestConsortium, epsilon: f64) -> TestResult<()>
     Ok(())
 }
 
-/// Returns the job: β = 1/4, k = 20, ε = 1; only the set of surviving texts is shown.
+/// Returns the gate of a private log: β = 1/4, k = 20, ε = 1; only the set of surviving texts is shown.
 ///
 /// # Errors
-/// Any step that does not work as documented.
-pub async fn job(stage: &TestConsortium) -> TestResult<NewJob> {
-    let lead = stage.dataset("public").await?.id;
-    let gate = Gate {
+/// Never for these numbers.
+pub fn gate() -> TestResult<Gate> {
+    Ok(Gate {
         sampling_rate: SamplingRate::new(0.25)?,
         threshold: NonZeroU32::try_from(u32::try_from(THRESHOLD)?)?,
         epsilon: Epsilon::new(1.0)?,
         shown: Shown::Set,
         rows_per_unit: NonZeroU32::MIN,
-    };
-    let mut participants = vec![Party { dataset: lead, gate: None }];
-    for name in PRIVATE {
-        participants.push(Party { dataset: stage.dataset(name).await?.id, gate: Some(gate) });
-    }
+    })
+}
+
+/// Returns the spec of a job of `lead` alone, measured on its own held-out part.
+///
+/// # Errors
+/// Never for these numbers.
+pub fn spec(lead: DatasetId) -> TestResult<Spec> {
     let label = |name: &str| Label { name: name.to_owned(), key: None, hint: String::new() };
-    let spec = Spec {
+    Ok(Spec {
         unit: PrivacyUnit::Record,
-        participants,
+        participants: vec![Party { dataset: lead, gate: None }],
         labels: LABELS.map(label).to_vec(),
         guidelines: "What does the patient want?".to_owned(),
         tests: vec![TestSet { name: "held out".to_owned(), dataset: lead }],
         golden: 12,
+        private_lead: None,
         rounds: ROUNDS,
         batch: BATCH,
         acquisition: Acquisition::Entropy,
@@ -99,7 +102,18 @@ pub async fn job(stage: &TestConsortium) -> TestResult<NewJob> {
         deadline_seconds: 240,
         rehearsal: None,
         seed: 7,
-    };
+    })
+}
+
+/// Returns the job of the public library and both hospitals.
+///
+/// # Errors
+/// Any step that does not work as documented.
+pub async fn job(stage: &TestConsortium) -> TestResult<NewJob> {
+    let mut spec = spec(stage.dataset("public").await?.id)?;
+    for name in PRIVATE {
+        spec.participants.push(Party { dataset: stage.dataset(name).await?.id, gate: Some(gate()?) });
+    }
     Ok(NewJob { title: "What patients ask".to_owned(), spec: AnySpec::ActiveLearning(spec) })
 }
 

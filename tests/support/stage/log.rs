@@ -73,6 +73,12 @@ impl QueryLog {
         Self { csv, often, secret }
     }
 
+    /// Returns a labelled log of `count` texts of an author called `whose`, as CSV with the columns `query` and `label`.
+    pub fn labelled(whose: &str, count: usize) -> String {
+        let row = |text: String| format!("{text},{}\n", truth(&text));
+        std::iter::once("query,label\n".to_owned()).chain(texts(whose, count).into_iter().map(row)).collect()
+    }
+
     /// Returns a public, labelled log with a held-out part, as CSV with the columns `query`, `label` and `subset`.
     pub fn public() -> String {
         let mut csv = "query,label,subset\n".to_owned();

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use undertone_api::dataset::Dataset;
 use undertone_api::id::JobId;
 use undertone_api::job::active_learning::{
-    Acquisition, Aggregation, Classifier, Gate, Label, Party, Spec as ActiveLearning, TestSet,
+    Acquisition, Aggregation, Classifier, Gate, Label, Party, Rehearsal, Spec as ActiveLearning, TestSet,
 };
 use undertone_api::job::{NewJob, Spec};
 use undertone_privacy::kanon::Shown;
@@ -120,6 +120,7 @@ fn spec(datasets: &[Dataset]) -> Result<ActiveLearning, DemoError> {
         labels: LABELS.map(label).to_vec(),
         guidelines: "What does the person want done? When two things are asked for, the first counts.".to_owned(),
         golden: 24,
+        private_lead: None,
         rounds: 3,
         batch: 8,
         acquisition: Acquisition::Entropy,
@@ -128,7 +129,15 @@ fn spec(datasets: &[Dataset]) -> Result<ActiveLearning, DemoError> {
         annotators: 1,
         aggregation: Aggregation::Majority,
         deadline_seconds: 7 * 24 * 3600,
-        rehearsal: None,
+        // It runs at the end: no question waits for it.
+        rehearsal: Some(Rehearsal {
+            rates: vec![RATE, 0.3],
+            thresholds: vec![5, THRESHOLD.get()],
+            questions: 24,
+            repeats: 2,
+            annotator_accuracy: 0.9,
+            annotator_deviation: 0.05,
+        }),
         seed: 1,
     })
 }

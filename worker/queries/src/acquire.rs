@@ -126,9 +126,20 @@ fn distance(a: &[f32], b: &[f32]) -> f32 {
 
 /// Returns the number of texts by uncertainty: entropy over ln(labels), in `bins` equal bins from 0 to 1.
 pub fn histogram(posteriors: &[LabelPosterior], bins: usize) -> Vec<u64> {
+    count_bins(posteriors.iter().map(|posterior| posterior.entropy), bins)
+}
+
+/// Returns the number of texts by confidence, the probability of the most probable label, in `bins` equal bins from 0
+/// to 1.
+pub fn confidence_histogram(posteriors: &[LabelPosterior], bins: usize) -> Vec<u64> {
+    count_bins(posteriors.iter().map(|posterior| posterior.confidence), bins)
+}
+
+/// Counts values from 0 to 1 in equal bins; 1 is in the last.
+fn count_bins(values: impl Iterator<Item = f32>, bins: usize) -> Vec<u64> {
     let mut counts = vec![0; bins];
-    for posterior in posteriors {
-        if let Some(count) = counts.get_mut(((posterior.entropy * bins as f32) as usize).min(bins.saturating_sub(1))) {
+    for value in values {
+        if let Some(count) = counts.get_mut(((value * bins as f32) as usize).min(bins.saturating_sub(1))) {
             *count += 1;
         }
     }
@@ -150,7 +161,7 @@ mod tests {
 
     use super::super::classifier::tests::{classifier, texts};
     use super::super::classifier::{Classifier, LabelPosterior, Visible};
-    use super::{BatchPlan, choose, derive_seed, distance, histogram, score};
+    use super::{BatchPlan, choose, confidence_histogram, derive_seed, distance, histogram, score};
 
     fn batch_plan(acquisition: Acquisition, batch: usize, diversity: bool) -> BatchPlan {
         BatchPlan { acquisition, batch, diversity, seed: 7 }
@@ -225,6 +236,14 @@ mod tests {
         let bins = histogram(&[0.0, 0.049, 0.05, 0.5, 0.999, 1.0].map(posterior), 20);
         assert_eq!((bins.len(), bins[0], bins[1], bins[10], bins[19]), (20, 2, 1, 1, 2));
         assert_eq!(bins.iter().sum::<u64>(), 6);
+    }
+
+    #[test]
+    fn confidence_histogram_counts_the_first_label() {
+        let posterior =
+            |confidence| LabelPosterior { label: 0, confidence, entropy: 0.5, margin: 0.0, disagreement: 0.0 };
+        let bins = confidence_histogram(&[0.34, 0.5, 0.51, 0.99, 1.0].map(posterior), 20);
+        assert_eq!((bins[6], bins[10], bins[19], bins.iter().sum::<u64>()), (1, 2, 2, 5));
     }
 
     #[test]

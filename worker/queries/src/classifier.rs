@@ -2,8 +2,8 @@
 //! so that the classifier can state its uncertainty (Gal and Ghahramani 2016).
 //!
 //! The classifier learns from [`Example`]s and classifies [`Visible`] texts. Both types exclude every text that was
-//! neither released by a gate nor published. This module therefore costs no privacy, and must never read a row of a
-//! private log.
+//! neither released by a gate nor published, so that this costs no privacy. [`PrivateUnits`] alone holds rows of a private
+//! log, and all that can be made of them are sums of clipped gradients, which leave with noise and a charge.
 //!
 //! Every result is a function of settings, examples and a seed, to the last bit on one machine: parameters, order and
 //! masks are drawn from streams of that seed, a row of a matrix product does not depend on the other rows, and sums
@@ -16,6 +16,7 @@ mod grams;
 mod masks;
 mod network;
 mod posterior;
+pub mod private;
 mod train;
 mod visible;
 
@@ -24,6 +25,7 @@ pub(crate) mod tests;
 
 pub use file::ClassifierFileError;
 pub use posterior::{ExamResult, LabelPosterior};
+pub use private::PrivateUnits;
 pub(crate) use train::shuffled;
 pub use undertone_api::job::active_learning::Classifier as Settings;
 pub use visible::{Example, Visible};

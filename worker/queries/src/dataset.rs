@@ -111,6 +111,12 @@ impl Meta {
     pub fn has_labels(&self) -> bool {
         self.columns.label.is_some()
     }
+
+    /// Returns true if its labels were declared before its rows were read, so that their number reveals nothing. Of a
+    /// description without a record of its preparation this is unknown.
+    pub fn has_declared_labels(&self) -> bool {
+        self.has_labels() && self.preparation.as_ref().is_some_and(|record| record.across_units.is_empty())
+    }
 }
 
 /// Returns the digest of a dataset of these parts.

@@ -3,8 +3,8 @@
 //! Memory does not grow with the log. At regular intervals of rows the progress becomes durable: first the rows, then a
 //! journal of their number. An interrupted preparation continues from there when it is started again with the same
 //! options over the same files, and its dataset is the same as without the interruption. The result for a row depends
-//! on that row and the options alone, except for the numbers of labels, which only public logs have. Unusable rows are
-//! left out and counted. The [`PrepareReport`] shows a few of them; it stays at the site, inside the dataset's folder.
+//! on that row and the options alone, except for the numbers of labels that no option declares, which only public logs
+//! have. Unusable rows are left out and counted. The [`PrepareReport`] shows a few of them; it stays at the site, inside the dataset's folder.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -139,7 +139,7 @@ pub fn prepare_in_lineage(
     // The fingerprints must include the rows that are read.
     let saved_state =
         work.state(&of)?.filter(|_| intake.as_deref_mut().is_none_or(|intake| intake.resume(&work.fingerprints())));
-    let state = saved_state.map_or_else(|| work.begin(&of), Ok)?;
+    let state = saved_state.map_or_else(|| work.begin(&of, &options.labels), Ok)?;
     let resumed = state.tally.rows();
     let mut preparation = Preparation::new(options, &work, state, intake.as_deref_mut())?;
     preparation.read(progress)?;
@@ -189,8 +189,9 @@ fn check_output(options: &PrepareOptions) -> Result<(), PrepareError> {
 
 fn meta(options: &PrepareOptions, state: &JournalState) -> Meta {
     let columns = options.reading.columns.clone();
-    // The number of a label is its index among the labels in the order of the log.
-    let labels = columns.label.is_some().then(|| "--label-column".to_owned());
+    // Without declared labels, the number of a label is its index among the labels in the order of the log.
+    let is_counted = columns.label.is_some() && options.labels.is_empty();
+    let labels = is_counted.then(|| "--label-column".to_owned());
     let preparation = PreparationRecord {
         across_units: labels.into_iter().collect(),
         across_records: options.across_records.map(str::to_owned).into_iter().collect(),
@@ -341,13 +342,17 @@ impl<'a> Preparation<'a> {
         Ok(())
     }
 
-    /// Returns the number of a row's label, and assigns one to a new label.
+    /// Returns the number of a row's label, and assigns one to a new label. Where the labels are declared, a row with
+    /// another one has none.
     fn label(&mut self, raw: &RawRow) -> Result<Result<Option<u16>, RejectReason>, PrepareError> {
         let Some(label) = raw.get(LogField::Label).map(str::trim).filter(|label| !label.is_empty()) else {
             return Ok(Ok(None));
         };
         if let Some(number) = self.labels.get(label) {
             return Ok(Ok(Some(*number)));
+        }
+        if !self.options.labels.is_empty() {
+            return Ok(Ok(None));
         }
         if label.chars().count() > LONGEST_LABEL || label.chars().any(char::is_control) {
             return Ok(Err(RejectReason::Label));

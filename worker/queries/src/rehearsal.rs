@@ -2,9 +2,9 @@
 //!
 //! The lead's public, labelled log stands in for a private one. For every pair of a rate and a threshold, and for β = 1
 //! with k = 1 as the comparison, the log passes through the same gate as a private log. Questions are selected from its
-//! output, a simulated annotator answers them, and the classifier is trained and measured on a public test set. All
-//! trials are repeated with other seeds. Within a repeat, all pairs share golden set, seeds and annotator, so that only
-//! the pool differs between them.
+//! output, simulated annotators answer them, as many as the job asks, and the classifier is trained and measured on a
+//! public test set. All trials are repeated with other seeds. Within a repeat, all pairs share golden set, seeds and
+//! annotators, so that only the pool differs between them.
 //!
 //! The coins of a rehearsal come from a seed, which only public data may have ([`Randomness::rehearsed`]). Each sample
 //! can therefore be drawn again and counted exactly, and the gate's output is checked against this count.
@@ -92,6 +92,7 @@ pub fn rehearse(
     let trial = |repeat: u32| TrialSettings {
         questions: plan.rehearsal.questions,
         accuracy: plan.rehearsal.annotator_accuracy,
+        deviation: plan.rehearsal.annotator_deviation,
         repeat,
     };
     // The start of a repeat is the same for all pairs.

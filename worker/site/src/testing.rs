@@ -174,6 +174,7 @@ pub fn active_learning() -> active_learning::Spec {
         guidelines: String::new(),
         tests: vec![TestSet { name: "test".to_owned(), dataset: LEAD }],
         golden: 20,
+        private_lead: None,
         rounds: 2,
         batch: 4,
         acquisition: Acquisition::Entropy,

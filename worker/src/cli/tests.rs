@@ -18,11 +18,9 @@ use crate::site::policy::{Policy, TEMPLATE};
 use crate::site::store::{Store, StoreError};
 use crate::speech::transcribe::wav;
 
-/// Makes a site in the state after enrolment.
-fn site() -> (tempfile::TempDir, Folder) {
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    let folder = Folder::new(dir.path());
-    let config = Config {
+/// Returns the configuration of an enrolled site.
+pub(super) fn enrolled_config() -> Config {
+    Config {
         server: ServerEndpoint::new("http://127.0.0.1:1", None).expect("a good address"),
         server_key: server_key().verifying_key(),
         worker: WORKER,
@@ -36,8 +34,14 @@ fn site() -> (tempfile::TempDir, Folder) {
         queries: crate::config::queries::Queries::default(),
         transcription: crate::config::transcription::TranscriptionSettings::default(),
         programs: crate::speech::sandbox::Programs::default(),
-    };
-    config.store(&folder).expect("the folder is writable");
+    }
+}
+
+/// Makes a site in the state after enrolment.
+fn site() -> (tempfile::TempDir, Folder) {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let folder = Folder::new(dir.path());
+    enrolled_config().store(&folder).expect("the folder is writable");
     SiteKey::load_or_make(&folder.key()).expect("the folder is writable");
     Store::create(&folder.ledger()).expect("the folder is writable");
     std::fs::write(folder.policy(), TEMPLATE).expect("the folder is writable");

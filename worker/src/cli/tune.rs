@@ -15,6 +15,7 @@ use undertone_privacy::{Delta, Epsilon};
 
 use super::table::format_table;
 use super::{CommandFailure, find_dataset};
+use crate::config::{Config, ConfigError};
 use crate::run::dp_sgd::tune::{PrivacyGoal, SettingGrid, TrialResult, TuneResult, TuneSearch, tune};
 use crate::site::folder::{Folder, FolderError, write_durably};
 use crate::site::policy::Policy;
@@ -183,6 +184,17 @@ fn parse_decay(text: &str) -> Result<AveragingDecay, String> {
     }
 }
 
+/// Selects the device of the site's `[compute]`, as a run of the job does. A folder that is not enrolled has no
+/// configuration, and computes on the CPU.
+fn choose_device(folder: &Folder) -> Result<(), CommandFailure> {
+    match Config::load(folder) {
+        Ok(config) => eprintln!("computes on {}", config.compute.choose()?),
+        Err(ConfigError::NotEnrolled(_)) => {}
+        Err(error) => return Err(error.into()),
+    }
+    Ok(())
+}
+
 impl TuneCommand {
     /// Runs the search; prints progress to standard error and the table to `out`.
     pub(super) fn run(&self, folder: &Folder, out: &mut dyn Write) -> Result<(), CommandFailure> {
@@ -191,6 +203,7 @@ impl TuneCommand {
         }
         let (title, spec) = read_job(&self.spec)?;
         let search = self.build_search(folder, spec)?;
+        choose_device(folder)?;
         let limit = search.settings;
         let result = tune(&search, |trial| eprintln!("{}", format_progress(trial, limit)))?;
         self.write(&title, &result)?;

@@ -40,6 +40,7 @@ use crate::run::{
 use crate::site::admission::ExaminedManifest;
 use crate::site::clearance::{Clearance, PublicProof};
 use crate::site::gate;
+use crate::site::policy::is_exact;
 use crate::speech::transcribe::outbound::{DeliveryResult, OutboundError, SealedSounds};
 use crate::speech::transcribe::provider::line::ProviderLine;
 use crate::telemetry;
@@ -157,10 +158,14 @@ impl SiteExchange {
         }
     }
 
-    /// Checks that the data are public. Figures and files of private data would be unpaid releases.
+    /// Checks that the data are public, or that the part's output follows from its charged releases. Other figures and
+    /// files of private data would be unpaid releases.
     fn check_public(&self, kind: &str) -> Result<(), RunError> {
         self.site.ledger.check_quiet().map_err(RunError::refused)?;
-        if self.session.examined().local.visibility == Visibility::Public {
+        let examined = self.session.examined();
+        let is_paid = examined.charge.as_ref().is_some_and(|charge| !is_exact(&charge.event));
+        let is_derived = is_paid && examined.manifest.spec.follows_from_releases(examined.dataset.id);
+        if examined.local.visibility == Visibility::Public || is_derived {
             return Ok(());
         }
         Err(RunError::refused(format!("{kind} may leave this site only for a dataset that its policy marks as public")))

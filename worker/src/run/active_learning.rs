@@ -5,7 +5,8 @@
 //! labels so far, choose, wait for answers, learn, measure. At the end it reports.
 //!
 //! Everything after the pools is post-processing: the classifier reads [`Visible`](crate::queries::classifier::Visible)
-//! texts, and those are released questions and public data. A killed lead resumes from its journal: choices stay, and
+//! texts, and those are released questions and public data. A private lead trains on rows of its own by DP-SGD alone
+//! (`private.rs`); each classifier is a release, and what follows from it is post-processing too. A killed lead resumes from its journal: choices stay, and
 //! received answers are not awaited again. A killed asking participant sends the stored bytes again, and pays nothing
 //! more.
 
@@ -17,13 +18,14 @@ mod log;
 mod output;
 mod pace;
 mod pool;
+mod private;
 mod test_sets;
 #[cfg(test)]
 mod tests;
 
 use undertone_api::job::active_learning::Spec;
 
-use super::{Artifacts, Questions, RunError};
+use super::{Artifacts, Averaging, Questions, RunError};
 
 pub use self::error::AnnotationError;
 
@@ -31,7 +33,7 @@ pub use self::error::AnnotationError;
 ///
 /// # Errors
 /// [`RunError`] when it ends without a result.
-pub fn run(spec: &Spec, exchange: &mut (impl Questions + Artifacts)) -> Result<(), RunError> {
+pub fn run(spec: &Spec, exchange: &mut (impl Questions + Artifacts + Averaging)) -> Result<(), RunError> {
     let own = exchange.participant();
     let dataset = own.dataset;
     let party = *spec.party(dataset).ok_or_else(|| AnnotationError::NotParticipant(own.dataset_name.clone()))?;

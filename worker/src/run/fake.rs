@@ -201,8 +201,8 @@ impl FakeExchange<'_> {
                 let rounds = if series == "open" { &spec.open } else { &spec.private };
                 rounds.as_ref().unwrap().exchange.precision
             }
-            Spec::Evaluation(_) => Precision::F32,
-            _ => panic!("this kind sends no vectors"),
+            Spec::Evaluation(_) | Spec::ActiveLearning(_) => Precision::F32,
+            Spec::Transcription(_) => panic!("this kind sends no vectors"),
         };
         let mut rng = ChaCha20Rng::seed_from_u64(5);
         let bytes = undertone_proto::vector::write(vector, precision, || rng.next_u32()).unwrap();
@@ -305,7 +305,11 @@ impl Averaging for FakeExchange<'_> {
     }
 
     fn fetch_average(&mut self, key: RoundKey<'_>) -> Result<RoundAverage, RunError> {
-        let participants = self.manifest.participants.len();
+        let participants = match &self.manifest.spec {
+            // The private lead alone contributes.
+            Spec::ActiveLearning(_) => 1,
+            _ => self.manifest.participants.len(),
+        };
         self.wait(|state| {
             let is_incomplete = state.absent.is_some_and(|(_, rounds)| key.series == "private" && key.round <= rounds);
             let vectors = state.vectors.get(&to_owned_key(key))?;

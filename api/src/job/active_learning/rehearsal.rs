@@ -20,7 +20,17 @@ pub struct Rehearsal {
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 20))]
     pub repeats: u32,
     /// The probability with which a simulated annotator gives the label of the log, else another at random: above 0, at
-    /// most 1.
+    /// most 1. With a deviation, its mean before the limits 0 and 1.
     #[cfg_attr(feature = "openapi", schema(exclusive_minimum = 0, maximum = 1))]
     pub annotator_accuracy: f64,
+    /// σ: each simulated annotator of a repeat has an accuracy of its own, drawn from a normal distribution around
+    /// `annotator_accuracy` with this standard deviation and limited to 0 … 1; 0 to 0.5. With 0 all have the same.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    #[cfg_attr(feature = "openapi", schema(minimum = 0, maximum = 0.5))]
+    pub annotator_deviation: f64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(value: &f64) -> bool {
+    *value == 0.0
 }

@@ -6,7 +6,7 @@ use undertone_privacy::PrivacyUnit;
 use super::PublicContent;
 use crate::id::DatasetId;
 
-/// Bins of [`UncertaintyHistogram`].
+/// Bins of each histogram of an [`UncertaintyHistogram`].
 pub const BINS: usize = 20;
 
 /// A pool of questions as it was released.
@@ -60,6 +60,30 @@ pub struct TestResult {
     pub examples: u64,
 }
 
+impl LearningPoint {
+    /// Returns whether the classifier is better than after `other`: more accurate on the first test set or, at equal
+    /// accuracy, with a smaller loss there. A point without measurements is no better.
+    pub fn is_better_than(&self, other: &Self) -> bool {
+        match (self.tests.first(), other.tests.first()) {
+            (Some(own), Some(theirs)) => {
+                own.accuracy.total_cmp(&theirs.accuracy).then_with(|| theirs.loss.total_cmp(&own.loss)).is_gt()
+            }
+            (Some(_), None) => true,
+            (None, _) => false,
+        }
+    }
+}
+
+/// Returns the round with the best classifier, the first of equal ones, or the last round if none was measured; `None`
+/// without rounds. Its accuracy on the first test set is the greatest of several measurements, so it is slightly
+/// optimistic; no other test set chooses.
+pub fn best_round(learning: &[LearningPoint]) -> Option<u32> {
+    let mut points = learning.iter();
+    let first = points.next()?;
+    let is_later = |best: &LearningPoint, point: &LearningPoint| best.tests.is_empty() || point.is_better_than(best);
+    Some(points.fold(first, |best, point| if is_later(best, point) { point } else { best }).round)
+}
+
 /// The classifier's uncertainty about the questions not yet asked, before a round.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Uncertainty))]
@@ -68,6 +92,10 @@ pub struct UncertaintyHistogram {
     pub round: u32,
     /// Questions by entropy over its maximum ln(labels), in 20 equal bins from 0 to 1.
     pub bins: Vec<u64>,
+    /// Questions by confidence, the probability of the most probable label, in 20 equal bins from 0 to 1. Empty in
+    /// reports of earlier versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub confidence: Vec<u64>,
 }
 
 /// The number of queries by their occurrences, from released counts or from the lead's public log.
@@ -138,6 +166,10 @@ pub struct Report {
     pub pools: Vec<PoolResult>,
     /// The classifier after each round, from 0.
     pub learning: Vec<LearningPoint>,
+    /// The round after which the classifier was best on the first test set; the job's file is that classifier. Absent in
+    /// reports of earlier versions, whose file is the last classifier.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub best: Option<u32>,
     /// Uncertainty before each round.
     pub uncertainty: Vec<UncertaintyHistogram>,
     /// Frequencies, ascending; empty if no counts are released and the lead's log has none.

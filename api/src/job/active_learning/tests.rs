@@ -1,10 +1,10 @@
 //! The charge equals the release, once, for any number of questions. The documentation is correct.
 #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
 
-use undertone_privacy::{Adjacency, Event, kanon, mechanism};
+use undertone_privacy::{Adjacency, Event, NoiseMultiplier, SamplingRate, kanon, mechanism};
 use uuid::Uuid;
 
-use super::{Label, POOL, Party, Rehearsal, Spec};
+use super::{Label, LearningPoint, POOL, Party, PrivateTraining, Rehearsal, Spec, TRAINING, TestResult, best_round};
 use crate::dataset::{Dataset, DatasetContent, SizeClass, Visibility};
 use crate::id::{DatasetId, LineageId, OrganizationId, WorkerId};
 use crate::job::spec_page::unnamed_fields;
@@ -52,17 +52,29 @@ pub(crate) fn datasets() -> Vec<Dataset> {
     ]
 }
 
+/// Returns the training of a private lead: q = 1/8, z = 2, 40 steps.
+pub(crate) fn training() -> PrivateTraining {
+    PrivateTraining {
+        sampling_rate: SamplingRate::new(0.125).unwrap(),
+        noise_multiplier: NoiseMultiplier::new(2.0).unwrap(),
+        clip: 1.0,
+        steps: 40,
+        learning_rate: 0.05,
+    }
+}
+
 #[test]
 fn spec_page_names_each_field() {
     let (spec, _) = example();
     // The example has every option. A new field of an optional part does not compile until it is added here.
-    let Rehearsal { rates, thresholds, questions: _, repeats: _, annotator_accuracy: _ } =
+    let Rehearsal { rates, thresholds, questions: _, repeats: _, annotator_accuracy: _, annotator_deviation } =
         spec.rehearsal.as_ref().unwrap();
-    assert!(!rates.is_empty() && !thresholds.is_empty());
+    assert!(!rates.is_empty() && !thresholds.is_empty() && *annotator_deviation > 0.0);
     let Label { name: _, key, hint } = &spec.labels[0];
     assert!(key.is_some() && !hint.is_empty());
     let Party { dataset: _, gate } = &spec.participants[1];
     assert!(gate.is_some());
+    let spec = Spec { private_lead: Some(training()), ..spec };
     assert_eq!(unnamed_fields(include_str!("spec.md"), &spec), [""; 0]);
 }
 
@@ -92,6 +104,35 @@ fn pool_is_charged_once_as_it_is_released() {
     assert_eq!(spec.cost(&stranger), None);
     let opened = Dataset { visibility: Visibility::Open, ..datasets[1].clone() };
     assert_eq!(spec.cost(&opened).unwrap().event, event, "opened for gradients, not for reading");
+}
+
+#[test]
+fn private_lead_is_charged_for_each_training_and_nothing_else() {
+    let spec = Spec { private_lead: Some(training()), ..example().0 };
+    let mut datasets = datasets();
+    assert_eq!(spec.cost(&datasets[0]), None, "a public lead is not charged whatever the spec says");
+    for visibility in [Visibility::Private, Visibility::Open] {
+        datasets[0].visibility = visibility;
+        let step = Event::PoissonSampledGaussian {
+            sampling_rate: training().sampling_rate,
+            noise_multiplier: training().noise_multiplier,
+        };
+        let charge = spec.cost(&datasets[0]).unwrap();
+        assert_eq!((&charge.event, charge.releases), (&step.times(40), u64::from(spec.rounds) + 1));
+        assert_eq!((charge.unit, charge.adjacency), (PrivacyUnit::User, Adjacency::ZeroOut));
+        assert_eq!(spec.release(&datasets[0], TRAINING), Some(charge.event));
+        assert_eq!((spec.release(&datasets[0], POOL), spec.release(&datasets[0], "classifier")), (None, None));
+    }
+    assert_eq!((spec.release(&datasets[1], TRAINING), spec.cost(&datasets[1]).unwrap().releases), (None, 1));
+    let series = &spec.series(&datasets)[0];
+    assert_eq!((series.rounds, series.quorum, series.contributors(1).count()), (6, 1, 1));
+    assert!(series.deadline_seconds > 2 * spec.deadline_seconds);
+    // Bag of 64 → 128 → 3 labels, each with a bias.
+    assert_eq!(series.length, Some(65 * 128 + 129 * 3));
+    assert!(spec.follows_from_releases(datasets[0].id) && !spec.follows_from_releases(datasets[1].id));
+    assert!(!Spec { private_lead: None, ..spec.clone() }.follows_from_releases(datasets[0].id));
+    let gated = Spec { participants: vec![Party { dataset: datasets[0].id, ..spec.participants[1] }], ..spec };
+    assert_eq!(gated.release(&datasets[0], POOL), None, "and none beside it if a spec without check asks for one");
 }
 
 #[test]
@@ -139,4 +180,20 @@ fn omitted_fields_have_their_documented_defaults() {
     assert_eq!(read.classifier, spec.classifier, "the example writes the defaults of the classifier");
     assert_eq!((read.annotators, read.diversity, read.rehearsal), (1, false, None));
     assert_eq!((read.acquisition, read.aggregation), Default::default());
+}
+
+#[test]
+fn best_round_is_the_first_of_the_greatest_accuracy() {
+    let point = |round, accuracy: f64, loss| {
+        let test = |accuracy| TestResult { name: "t".to_owned(), accuracy, loss, examples: 10 };
+        LearningPoint { round, asked: 0, labelled: 0, tests: vec![test(accuracy), test(1.0 - accuracy)] }
+    };
+    let rounds = [point(0, 0.5, 1.0), point(1, 0.8, 0.9), point(2, 0.8, 0.7), point(3, 0.8, 0.7), point(4, 0.7, 0.1)];
+    assert_eq!(best_round(&rounds), Some(2), "equal accuracy, smaller loss");
+    assert_eq!(best_round(&rounds[..1]), Some(0));
+    assert_eq!(best_round(&[]), None);
+    let unmeasured = LearningPoint { tests: Vec::new(), ..point(0, 0.0, 0.0) };
+    let without = |round| LearningPoint { round, ..unmeasured.clone() };
+    assert_eq!(best_round(&[without(0), without(1)]), Some(1), "without measurements the last");
+    assert!(point(1, 0.0, 9.0).is_better_than(&unmeasured) && !unmeasured.is_better_than(&point(1, 0.0, 9.0)));
 }

@@ -11,7 +11,7 @@ use super::{RoundedKind as _, ThreeDigits, offers};
 use crate::dataset::Dataset;
 use crate::job::JobKind as _;
 use crate::job::active_learning::Spec;
-use crate::job::active_learning::tests::{datasets, example};
+use crate::job::active_learning::tests::{datasets, example, training};
 use crate::plan::{AccountBalances, AccountKey, AffordableRounds, FittingChange, PlanParameter, PricedPlan};
 
 /// Returns the documentation's example with another gate, and the account that pays for it.
@@ -146,6 +146,31 @@ fn epsilon_above_one_is_offered_where_it_fits() {
     let mut next = spec.clone();
     next.set(PlanParameter::Epsilon, *dataset, to + 0.01);
     assert!(!can_reserve(&next, &datasets, &balances, 1), "{to} is not the nearest");
+}
+
+#[test]
+fn least_noise_of_a_private_lead_that_fits_is_offered() {
+    let (mut spec, mut datasets, mut balances) = build_plan(0.05, 60, 0.25, Shown::Set, (1.0, 1e-6));
+    datasets[0].visibility = crate::dataset::Visibility::Private;
+    datasets[0].units = vec![PrivacyUnit::Record, PrivacyUnit::User];
+    datasets[0].users = Some(crate::dataset::SizeClass(500));
+    (spec.golden, spec.rehearsal, spec.private_lead) = (500, None, Some(training()));
+    spec.tests.clear();
+    let limit = Epsilon::new(1.0).unwrap();
+    let budget = Budget::new(limit, Delta::new(1e-6).unwrap(), GridKind::for_epsilon(limit)).unwrap();
+    let key = AccountKey::new(datasets[0].organization, datasets[0].lineage, PrivacyUnit::User, Adjacency::ZeroOut);
+    balances.add(key, Balance::new(Some(budget)));
+    let admits = |spec: &Spec| PricedPlan::from_spec(spec, &datasets, &balances).unwrap().admitted();
+    assert!(!admits(&spec), "240 steps with z = 2 cost more than ε = 1");
+    let offered = offers(&spec, &datasets, &balances);
+    let [noise] = &offered[..] else { panic!("one change: {offered:?}") };
+    let (dataset, field, from, to) = &noise.values[0];
+    assert_eq!((field.as_str(), *from), ("spec.private_lead.noise_multiplier", 2.0));
+    assert!(noise.sentence.starts_with("Noise multiplier z") && noise.sentence.contains("for collection"), "{noise:?}");
+    assert!(admits(&noise.apply(&spec)));
+    let mut less = spec.clone();
+    less.set(PlanParameter::Noise, *dataset, to - 0.01);
+    assert!(!admits(&less), "z = {to} is not the least");
 }
 
 #[test]

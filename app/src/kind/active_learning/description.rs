@@ -2,7 +2,7 @@
 
 use undertone_api::id::DatasetId;
 use undertone_api::job::Charge;
-use undertone_api::job::active_learning::{Aggregation, Encoder, Gate, Spec};
+use undertone_api::job::active_learning::{Aggregation, Encoder, Gate, PrivateTraining, Rehearsal, Spec};
 use undertone_privacy::PrivacyUnit;
 use undertone_privacy::kanon::Shown;
 
@@ -17,24 +17,48 @@ pub(super) fn list_facts(spec: &Spec) -> Vec<(&'static str, String)> {
         ("Acquisition", describe_acquisition(spec)),
         ("Answers", describe_answers(spec)),
         ("Classifier", describe_classifier(spec)),
-        (
-            "Starts with",
-            format!("{} of the lead, from public data", words::plural(spec.golden.into(), "labelled example")),
-        ),
+        ("Starts with", describe_start(spec)),
     ];
     if let Some(rehearsal) = &spec.rehearsal {
         let trials = (rehearsal.rates.len() * rehearsal.thresholds.len() + 1) as u64;
         facts.push((
             "Rehearsal",
             format!(
-                "on the lead's public log, {} of rate and threshold with {} each, with simulated annotators who are right {} of the time",
+                "on the lead's public log, {} of rate and threshold with {} each, with {}",
                 words::plural(trials, "pair"),
                 words::plural(rehearsal.questions.into(), "question"),
-                words::percent(rehearsal.annotator_accuracy)
+                describe_simulated(rehearsal)
             ),
         ));
     }
     facts
+}
+
+/// Describes the first training: on public examples, or of a private lead.
+fn describe_start(spec: &Spec) -> String {
+    let Some(training) = &spec.private_lead else {
+        return format!("{} of the lead, from public data", words::plural(spec.golden.into(), "labelled example"));
+    };
+    format!(
+        "DP-SGD on the labelled rows of the private lead: {} before the first question and after each round, q {}, z {}, C {}",
+        words::plural(training.steps.into(), "noisy step"),
+        words::number(training.sampling_rate.get()),
+        words::number(training.noise_multiplier.get()),
+        words::number(training.clip)
+    )
+}
+
+/// Describes the simulated annotators of a rehearsal.
+pub(super) fn describe_simulated(rehearsal: &Rehearsal) -> String {
+    let accuracy = words::percent(rehearsal.annotator_accuracy);
+    if rehearsal.annotator_deviation > 0.0 {
+        let deviation = words::percent(rehearsal.annotator_deviation);
+        format!(
+            "simulated annotators whose accuracy is drawn around {accuracy} with a standard deviation of {deviation}"
+        )
+    } else {
+        format!("simulated annotators who are right {accuracy} of the time")
+    }
 }
 
 /// Returns the protected unit in the words of a query log.
@@ -106,6 +130,9 @@ pub(super) fn describe_release(gate: &Gate) -> &'static str {
 /// Returns the effects of an approval by a log's owner, sentence by sentence: the release, its number, its mechanism,
 /// its cost, and its readers. Empty for logs without a charge, which are described elsewhere.
 pub(super) fn describe_consent(spec: &Spec, dataset: DatasetId, charge: Option<&Charge>) -> Vec<String> {
+    if let (Some(training), Some(charge)) = (spec.private_training(dataset), charge) {
+        return describe_training_consent(spec, &training, charge);
+    }
     let gate = spec.party(dataset).and_then(|party| party.gate);
     let (Some(gate), Some(charge)) = (gate, charge) else { return Vec::new() };
     let k = gate.threshold.get();
@@ -136,4 +163,33 @@ pub(super) fn describe_consent(spec: &Spec, dataset: DatasetId, charge: Option<&
         words::plural(spec.rounds.into(), "round")
     ));
     lines
+}
+
+/// Returns the effects of an approval by the owner of a private lead, sentence by sentence.
+fn describe_training_consent(spec: &Spec, training: &PrivateTraining, charge: &Charge) -> Vec<String> {
+    let unit = unit_noun(charge.unit);
+    vec![
+        format!(
+            "Your log leads. A classifier leaves your site {}: before the first question, and after each round. Its texts \
+             and labels stay.",
+            words::plural(charge.releases, "time")
+        ),
+        format!(
+            "Each is the sum of {}. In a step each {unit} takes part with probability {}, drawn in secret; its gradient is \
+             clipped to {}, and noise of {} times that is added at your site.",
+            words::plural(training.steps.into(), "step"),
+            words::number(training.sampling_rate.get()),
+            words::number(training.clip),
+            words::number(training.noise_multiplier.get())
+        ),
+        format!(
+            "{} are charged. The choice of questions, the classifier and the report follow from them, from released \
+             questions, answers and public test sets, and cost nothing more.",
+            words::plural(charge.releases, "release")
+        ),
+        match spec.tests.len() {
+            0 => "The classifier is not measured: a figure on your log would be another release.".to_owned(),
+            _ => "The classifier is measured on public test sets, and not on your log.".to_owned(),
+        },
+    ]
 }

@@ -57,8 +57,32 @@ pub struct RehearsalPlan {
     pub questions: u32,
     /// Repeats of each.
     pub repeats: u32,
-    /// The accuracy of a simulated annotator.
+    /// The mean accuracy of the simulated annotators.
     pub accuracy: f64,
+    /// The standard deviation of the accuracy between them.
+    #[serde(default)]
+    pub deviation: f64,
+}
+
+/// The DP-SGD training of a private lead. It has no effect on a public one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TrainingPlan {
+    /// q.
+    pub rate: f64,
+    /// z.
+    pub noise: f64,
+    /// C.
+    pub clip: f64,
+    /// T: steps of each training.
+    pub steps: u32,
+    /// Learning rate.
+    pub learning_rate: f64,
+}
+
+impl Default for TrainingPlan {
+    fn default() -> Self {
+        Self { rate: 0.1, noise: 2.0, clip: 1.0, steps: 40, learning_rate: 0.05 }
+    }
 }
 
 /// A plan of an `active_learning` job.
@@ -96,6 +120,9 @@ pub struct QuestionPlan {
     pub hours: f64,
     /// The classifier.
     pub classifier: Classifier,
+    /// The training of a private lead.
+    #[serde(default)]
+    pub training: TrainingPlan,
     /// The rehearsal.
     pub trials: RehearsalPlan,
 }

@@ -41,13 +41,16 @@ pub(super) fn list_figures(spec: &Spec, measurements: &[Measurement]) -> Vec<Cha
     figures
 }
 
-/// Renders the comparison table: before any question and after the last, on every test set; and the cost of each pool.
+/// Renders the comparison table: before any question, at the best round and after the last, on every test set; and the
+/// cost of each pool.
 pub(super) fn render_result(spec: &Spec, report: &Report, participants: &[JobParticipant]) -> AnyView {
     let tests = spec.tests.iter().map(|test| test.name.clone()).collect::<Vec<_>>();
     let heads =
         tests.iter().map(|test| view! { <th scope="col" class="number">{test.clone()}", %"</th> }).collect_view();
-    let ends = report.learning.first().into_iter().chain(report.learning.last().filter(|last| last.round > 0));
-    let rows = ends.map(|point| render_row(point, &tests)).collect_view();
+    let last = report.learning.last().map_or(0, |point| point.round);
+    let is_shown = |point: &&LearningPoint| [0, last].contains(&point.round) || report.best == Some(point.round);
+    let points = report.learning.iter().filter(is_shown);
+    let rows = points.map(|point| render_row(point, &tests, report.best)).collect_view();
     let pools = report.pools.iter().map(|pool| describe_pool(pool, participants)).collect::<Vec<_>>();
     let agreement = report.agreement.map(|kappa| {
         view! { <p class="quiet">"Agreement of the annotators: Fleiss’ κ "{format!("{kappa:.2}")}"."</p> }
@@ -70,11 +73,12 @@ pub(super) fn render_result(spec: &Spec, report: &Report, participants: &[JobPar
     .into_any()
 }
 
-fn render_row(point: &LearningPoint, tests: &[String]) -> impl IntoView + use<> {
+fn render_row(point: &LearningPoint, tests: &[String], best: Option<u32>) -> impl IntoView + use<> {
     let name = match point.round {
         0 => "golden set only".to_owned(),
         n => format!("after {}", words::plural(n.into(), "round")),
     };
+    let name = if best == Some(point.round) { format!("{name}, kept") } else { name };
     let cells = tests
         .iter()
         .map(|test| {

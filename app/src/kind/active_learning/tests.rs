@@ -243,3 +243,49 @@ fn consent_describes_the_release() {
     assert!(fact("Questions").starts_with("5 rounds of up to 50 questions"));
     assert_eq!(datasets()[0].visibility, Visibility::Public);
 }
+
+/// Returns a private labelled log that leads, and another that asks.
+fn private_logs() -> Vec<Dataset> {
+    let [mut lead, ours] = <[Dataset; 2]>::try_from(datasets()).unwrap();
+    (lead.visibility, lead.users, lead.records) = (Visibility::Private, Some(SizeClass(2000)), SizeClass(5000));
+    vec![lead, ours]
+}
+
+#[test]
+fn private_lead_is_planned_priced_and_described() {
+    let logs = private_logs();
+    let mut plan = QuestionPlan::first(&logs, &[]).unwrap();
+    assert_eq!(plan.lead, logs[0].id, "the one labelled log leads");
+    "billing\ncard".clone_into(&mut plan.labels);
+    plan.unit = PrivacyUnit::User;
+    plan.parts[0].tests = false;
+    let spec = plan.spec(&logs).unwrap();
+    assert_eq!(spec.check(&logs), Vec::new());
+    assert_eq!((spec.golden, spec.participants[0].gate, spec.tests.len()), (2000, None, 0));
+    let opened = QuestionPlan::from_spec("", &spec, QuestionPlan::first(&logs, &[]).unwrap());
+    assert_eq!(opened.spec(&logs).unwrap(), spec);
+    let charge = spec.cost(&logs[0]).unwrap();
+    assert_eq!(charge.releases, 6);
+    let consent = describe_consent(&spec, logs[0].id, Some(&charge)).join(" ");
+    for words in
+        ["A classifier leaves your site 6 times", "the sum of 40 steps", "6 releases are charged", "not measured"]
+    {
+        assert!(consent.contains(words), "{words:?} is not in {consent}");
+    }
+    let start = list_facts(&spec).into_iter().find(|(term, _)| *term == "Starts with").unwrap().1;
+    assert!(start.starts_with("DP-SGD on the labelled rows") && start.contains("q 0.1, z 2, C 1"), "{start}");
+    let budgets = |epsilon| {
+        let all: Vec<_> = standings(epsilon, 1e-6).into_iter().flat_map(|(_, accounts)| accounts).collect();
+        logs.iter().map(|log| (log.id, all.clone())).collect::<Vec<_>>()
+    };
+    let page = |epsilon| Owner::new().with(|| cost::render_cost(&plan, &logs, &budgets(epsilon), CONSORTIUM));
+    assert!(
+        page(20.0).contains("6 trainings of 40 noisy steps each are charged; about 200 of 2,000 users"),
+        "{}",
+        page(20.0)
+    );
+    assert!(page(20.0).contains("Fits every budget.") && page(0.5).contains("Over the limit."), "{}", page(0.5));
+    plan.training.noise = 0.0;
+    let fields: Vec<_> = plan.spec(&logs).unwrap_err().into_iter().map(|violation| violation.field).collect();
+    assert_eq!(fields, ["spec.private_lead.noise_multiplier"]);
+}

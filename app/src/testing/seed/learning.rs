@@ -181,6 +181,7 @@ fn spec(logs: &[DatasetId]) -> Spec {
             TestSet { name: "rare intents".to_owned(), dataset: logs[0] },
         ],
         golden: 50,
+        private_lead: None,
         rounds: ROUNDS,
         batch: BATCH,
         acquisition: Acquisition::default(),
@@ -195,6 +196,7 @@ fn spec(logs: &[DatasetId]) -> Spec {
             questions: 200,
             repeats: 5,
             annotator_accuracy: 0.95,
+            annotator_deviation: 0.02,
         }),
         seed: 7,
     }
@@ -275,9 +277,14 @@ fn report(logs: &[DatasetId]) -> Report {
     };
     Report {
         pools: vec![pool(0, 1_874), pool(1, 444)],
+        best: Some(ROUNDS),
         learning: (0..=ROUNDS).map(learned).collect(),
         uncertainty: (1..=ROUNDS)
-            .map(|round| UncertaintyHistogram { round, bins: bins(0.75 - 0.1 * f64::from(round)) })
+            .map(|round| UncertaintyHistogram {
+                round,
+                bins: bins(0.75 - 0.1 * f64::from(round)),
+                confidence: bins(0.35 + 0.1 * f64::from(round)),
+            })
             .collect(),
         frequency: (3..13)
             .map(|power| FrequencyBin { occurrences: 1 << power, queries: (9_000 >> (power + power / 4)).max(1) })

@@ -167,6 +167,7 @@ fn spec(dataset: DatasetId) -> TestResult<Spec> {
         guidelines: String::new(),
         tests: vec![TestSet { name: "held out".to_owned(), dataset }],
         golden: 100,
+        private_lead: None,
         rounds: 1,
         batch: QUESTIONS,
         acquisition: Acquisition::Entropy,

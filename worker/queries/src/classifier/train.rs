@@ -10,6 +10,17 @@ use super::{Classifier, ClassifierError, Example, Settings};
 use undertone_worker_training::device;
 
 impl Classifier {
+    /// Returns a classifier of `labels` with fresh parameters, which has learned nothing.
+    ///
+    /// # Errors
+    /// [`ClassifierError`] when there are fewer than two labels, or settings that no classifier has.
+    pub fn begin(settings: &Settings, labels: &[String], seed: u64) -> Result<Self, ClassifierError> {
+        let shape = super::shape(settings, labels.len())?;
+        let mut start = SeedStream::Start.rng(seed);
+        let weights = shape.initialize(&mut || (start.next_u32() >> 8) as f32 / (1 << 23) as f32 - 1.0);
+        Ok(Self { settings: *settings, shape, labels: labels.to_vec(), seed, weights })
+    }
+
     /// Trains a classifier of `labels` on examples, from fresh parameters. The learning rate falls linearly to 0 over
     /// the steps. The same seed, settings and examples give the same bits on the same machine, whatever its number of
     /// threads.
@@ -23,15 +34,13 @@ impl Classifier {
         examples: &[Example<'_>],
         seed: u64,
     ) -> Result<Self, ClassifierError> {
-        let shape = super::shape(settings, labels.len())?;
+        let Self { shape, weights, .. } = Self::begin(settings, labels, seed)?;
         if examples.is_empty() {
             return Err(ClassifierError::NoExamples);
         }
         if let Some(example) = examples.iter().find(|example| usize::from(example.label) >= labels.len()) {
             return Err(ClassifierError::Label { label: example.label, labels: labels.len() });
         }
-        let mut start = SeedStream::Start.rng(seed);
-        let weights = shape.initialize(&mut || (start.next_u32() >> 8) as f32 / (1 << 23) as f32 - 1.0);
         let mut learner = AdamTrainer::new(settings, shape, weights);
         let grams: Vec<HashedGrams> =
             examples.iter().map(|example| HashedGrams::new(example.text.text(), shape.buckets)).collect();

@@ -40,15 +40,15 @@ struct SubsetSizes {
 }
 
 impl JournalState {
-    /// Starts without any progress.
-    pub(super) fn new(of: &str) -> Self {
+    /// Starts without any progress, with the declared labels.
+    pub(super) fn new(of: &str, labels: &[String]) -> Self {
         Self {
             of: of.to_owned(),
             complete: false,
             file: 0,
             place: LogPosition::default(),
             parts: Vec::new(),
-            labels: Vec::new(),
+            labels: labels.to_vec(),
             tally: RowTally::default(),
             train: SubsetSizes::default(),
             test: SubsetSizes::default(),

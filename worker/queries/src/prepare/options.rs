@@ -1,5 +1,6 @@
 //! The options of a preparation, and the fingerprint that identifies an equal one.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -7,7 +8,7 @@ use sha2::{Digest, Sha256};
 use undertone_api::dataset::Visibility;
 use undertone_api::question::MOST_CHARACTERS;
 
-use super::PrepareError;
+use super::{LONGEST_LABEL, PrepareError};
 use crate::dataset::FORMAT;
 use crate::dataset::user::KEY;
 use crate::log::{LONGEST_ROW, LogError, ReadOptions};
@@ -17,6 +18,9 @@ use undertone_worker_site::normalize::{TextNormalization, unicode};
 pub const LONGEST: usize = MOST_CHARACTERS;
 /// Rows between two points from which a preparation can continue.
 const STRIDE: u64 = 1 << 20;
+
+/// The most declared labels.
+const MOST_LABELS: usize = 200;
 
 /// The options of a preparation.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,6 +35,9 @@ pub struct PrepareOptions {
     pub normalization: TextNormalization,
     /// The longest normalized query to keep, characters.
     pub longest: usize,
+    /// The labels in the order of their numbers, declared before the log is read; empty to number them as the log's rows
+    /// bring them, which only public data may.
+    pub labels: Vec<String>,
     /// The values of the column of subsets whose rows are held out for tests.
     pub test: Vec<String>,
     /// The values whose rows are for training; an empty list means all others.
@@ -64,6 +71,7 @@ impl PrepareOptions {
             visibility: Visibility::Private,
             normalization: TextNormalization::default(),
             longest: LONGEST,
+            labels: Vec::new(),
             test: Vec::new(),
             train: Vec::new(),
             hold_out: 0.0,
@@ -88,6 +96,8 @@ impl PrepareOptions {
             reading: &'a ReadOptions,
             normalization: TextNormalization,
             longest: usize,
+            #[serde(skip_serializing_if = "<[String]>::is_empty")]
+            labels: &'a [String],
             test: &'a [String],
             train: &'a [String],
             hold_out: f64,
@@ -108,6 +118,7 @@ impl PrepareOptions {
             reading: &self.reading,
             normalization: self.normalization,
             longest: self.longest,
+            labels: &self.labels,
             test: &self.test,
             train: &self.train,
             hold_out: self.hold_out,
@@ -132,6 +143,7 @@ impl PrepareOptions {
         if !(1..=LONGEST_ROW).contains(&self.longest) {
             return refuse("--longest-query", "between 1 and 1048576 characters");
         }
+        self.check_labels()?;
         let subsets = !self.test.is_empty() || !self.train.is_empty();
         if subsets && self.reading.columns.subset.is_none() {
             return refuse("--subset-column", "which column says which rows are to learn from and which are held out?");
@@ -141,6 +153,33 @@ impl PrepareOptions {
         }
         if let Some(both) = self.test.iter().find(|value| self.train.contains(value)) {
             return refuse("--test-subset", &format!("{both:?} is also a --train-subset"));
+        }
+        Ok(())
+    }
+
+    fn check_labels(&self) -> Result<(), PrepareError> {
+        let refuse = |reason: String| Err(PrepareError::Option { option: "--labels", reason });
+        if self.labels.is_empty() {
+            return Ok(());
+        }
+        if self.reading.columns.label.is_none() {
+            return refuse("name the column that holds them with --label-column".to_owned());
+        }
+        if self.labels.len() > MOST_LABELS {
+            return refuse(format!(
+                "at most {MOST_LABELS} labels, as many as a job may have, not {}",
+                self.labels.len()
+            ));
+        }
+        let mut names = HashSet::new();
+        for label in &self.labels {
+            let is_short = (1..=LONGEST_LABEL).contains(&label.chars().count());
+            if !is_short || label.trim() != label || label.chars().any(char::is_control) || !names.insert(label) {
+                let reason = format!(
+                    "{label:?} is not a label of its own of 1 to {LONGEST_LABEL} characters without blanks around it"
+                );
+                return refuse(reason);
+            }
         }
         Ok(())
     }

@@ -72,6 +72,37 @@ fn prepare_undisturbed(dir: &Path) -> (PrepareOptions, PreparedDataset) {
     (options, whole)
 }
 
+#[test]
+fn declared_labels_have_their_stated_numbers_in_any_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let found = options(dir.path(), "found", &log());
+    prepare(&found, &SilentProgress).unwrap();
+    let (meta, ..) = read_output(&found);
+    assert!(!meta.has_declared_labels() && meta.units.is_empty(), "the order of the rows numbers them");
+    let names: Vec<String> = meta.labels.iter().rev().take(2).cloned().chain(["absent".to_owned()]).collect();
+    let declared = PrepareOptions { labels: names.clone(), ..options(dir.path(), "declared", &log()) };
+    prepare(&declared, &SilentProgress).unwrap();
+    let (own, ..) = read_output(&declared);
+    assert!(own.has_declared_labels() && !own.units.is_empty() && own.labels == names, "{own:?}");
+    let label = |meta: &Meta, row: &Row| row.label.map(|number| meta.labels[usize::from(number)].clone());
+    let pairs = rows(&found.output, Subset::Train).into_iter().zip(rows(&declared.output, Subset::Train));
+    let mut labelled = 0;
+    for (with_all, with_some) in pairs {
+        assert_eq!(with_all.text, with_some.text);
+        let expected = label(&meta, &with_all).filter(|name| names.contains(name));
+        assert_eq!(label(&own, &with_some), expected);
+        labelled += u32::from(expected.is_some());
+    }
+    assert!(labelled > 0);
+    for wrong in
+        [vec!["a".to_owned(), "a".to_owned()], vec![" a".to_owned()], vec!["a".repeat(61)], vec![String::new()]]
+    {
+        let options = PrepareOptions { labels: wrong, ..options(dir.path(), "wrong", &log()) };
+        let error = prepare(&options, &SilentProgress).unwrap_err().to_string();
+        assert!(error.starts_with("--labels: "), "{error}");
+    }
+}
+
 fn count_siblings(options: &PrepareOptions) -> usize {
     let name = format!(".{}", options.output.file_name().unwrap().to_str().unwrap());
     let files = std::fs::read_dir(options.output.parent().unwrap()).unwrap();

@@ -104,7 +104,7 @@ impl WorkFolder {
     }
 
     /// Starts again, and discards the content of the folder.
-    pub(super) fn begin(&self, of: &str) -> Result<JournalState, DatasetError> {
+    pub(super) fn begin(&self, of: &str, labels: &[String]) -> Result<JournalState, DatasetError> {
         for path in [self.state_file(), self.folder.join(FINGERPRINTS)] {
             match fs::remove_file(&path) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -117,7 +117,7 @@ impl WorkFolder {
             fs::remove_dir_all(self.dataset()).map_err(DatasetError::io("remove", &self.dataset()))?;
         }
         create_private(&self.rows()).map_err(folder_error)?;
-        let state = JournalState::new(of);
+        let state = JournalState::new(of, labels);
         self.save(&state)?;
         Ok(state)
     }

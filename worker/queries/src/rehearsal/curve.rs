@@ -2,11 +2,11 @@
 
 use std::collections::HashSet;
 
-use undertone_api::job::active_learning::Acquisition;
+use undertone_api::job::active_learning::{Acquisition, Aggregation};
 
 use super::{PublicLog, RehearsalError};
 use crate::acquire::{BatchPlan, choose, derive_seed};
-use crate::annotators::SimulatedAnnotator;
+use crate::annotators::{LabelVote, SMOOTHING, SimulatedAnnotator, dawid_skene, majority};
 use crate::classifier::{Classifier, Example, Settings, Visible, golden};
 
 /// The settings of a job that determine a learning curve.
@@ -22,6 +22,10 @@ pub struct LearnerSettings {
     pub batch: u32,
     /// Number of examples of the golden set.
     pub golden: u32,
+    /// Annotators of each question: at least 1.
+    pub annotators: u32,
+    /// The method by which their answers become one label.
+    pub aggregation: Aggregation,
     /// Seed of everything.
     pub seed: u64,
 }
@@ -31,8 +35,10 @@ pub struct LearnerSettings {
 pub struct TrialSettings {
     /// Largest number of questions.
     pub questions: u32,
-    /// Probability that the annotator is right.
+    /// Mean probability that an annotator is right.
     pub accuracy: f64,
+    /// Standard deviation of this probability between annotators.
+    pub deviation: f64,
     /// The number of the repeat.
     pub repeat: u32,
 }
@@ -43,9 +49,11 @@ pub struct LearningCurve {
     trial: TrialSettings,
     seed: u64,
     classifier: Classifier,
-    /// (text, label): the golden set, then the answered questions.
-    labelled_texts: Vec<(String, u16)>,
-    golden: usize,
+    /// (text, label) of the golden set.
+    golden: Vec<(String, u16)>,
+    /// The questions so far with their true labels.
+    questions: Vec<(String, u16)>,
+    votes: Vec<LabelVote>,
     points: Vec<(u64, f64)>,
 }
 
@@ -69,11 +77,10 @@ impl LearningCurve {
         }
         let seed = derive_seed(learner.seed, u64::from(trial.repeat));
         let selection = golden::draw(&labels, learner.golden as usize, seed);
-        let labelled_texts: Vec<_> =
-            selection.into_iter().map(|index| (texts[index].to_owned(), labels[index])).collect();
-        let classifier = train(public_log, learner, &labelled_texts, seed)?;
+        let golden: Vec<_> = selection.into_iter().map(|index| (texts[index].to_owned(), labels[index])).collect();
+        let classifier = train(public_log, learner, &golden, seed)?;
         let points = vec![(0, classifier.examine(&public_log.tests()).accuracy())];
-        Ok(Self { trial, seed, classifier, golden: labelled_texts.len(), labelled_texts, points })
+        Ok(Self { trial, seed, classifier, golden, questions: Vec::new(), votes: Vec::new(), points })
     }
 
     /// Asks questions from a pool, round after round, until the questions or the pool are used up. It asks only texts
@@ -87,9 +94,11 @@ impl LearningCurve {
         learner: &LearnerSettings,
         pool: &[String],
     ) -> Result<(), RehearsalError> {
-        let annotator =
-            SimulatedAnnotator::new(self.trial.accuracy, public_log.labels().len() as u16, derive_seed(self.seed, 1));
-        let golden: HashSet<&str> = self.labelled_texts[..self.golden].iter().map(|(text, _)| text.as_str()).collect();
+        let labels = public_log.labels().len() as u16;
+        let TrialSettings { accuracy, deviation, .. } = self.trial;
+        let annotators =
+            SimulatedAnnotator::draw(learner.annotators, accuracy, deviation, labels, derive_seed(self.seed, 1));
+        let golden: HashSet<String> = self.golden.iter().map(|(text, _)| text.clone()).collect();
         let fresh = |text: &&String| !golden.contains(text.as_str());
         let mut candidates: Vec<(&str, u16)> = pool
             .iter()
@@ -107,24 +116,47 @@ impl LearningCurve {
                 seed: derive_seed(self.seed, 2),
             };
             let posteriors = self.classifier.posteriors(&texts);
-            let labelled_texts: Vec<Visible<'_>> =
-                self.labelled_texts.iter().map(|(text, _)| public_log.visible(text)).collect();
-            let selection = choose(&self.classifier, &texts, &posteriors, &labelled_texts, choice);
+            let known = self.golden.iter().chain(&self.questions);
+            let known: Vec<Visible<'_>> = known.map(|(text, _)| public_log.visible(text)).collect();
+            let selection = choose(&self.classifier, &texts, &posteriors, &known, choice);
             let selected_indices: HashSet<usize> = selection.iter().map(|question| question.index).collect();
-            let answers = selection.iter().map(|question| {
+            for question in &selection {
                 let (text, truth) = candidates[question.index];
-                (text.to_owned(), annotator.answer(0, text, truth))
-            });
-            let answers: Vec<_> = answers.collect();
-            self.labelled_texts.extend(answers);
+                self.ask(text, truth, &annotators);
+            }
             let mut index = 0..;
             candidates.retain(|_| index.next().is_none_or(|index| !selected_indices.contains(&index)));
             budget -= selected_indices.len();
-            self.classifier = train(public_log, learner, &self.labelled_texts, self.seed)?;
-            let labelled = (self.labelled_texts.len() - self.golden) as u64;
+            let labelled_texts = self.labelled_texts(labels, learner.aggregation);
+            self.classifier = train(public_log, learner, &labelled_texts, self.seed)?;
+            let labelled = (labelled_texts.len() - self.golden.len()) as u64;
             self.points.push((labelled, self.classifier.examine(&public_log.tests()).accuracy()));
         }
         Ok(())
+    }
+
+    /// Adds a question with the answers of all annotators.
+    fn ask(&mut self, text: &str, truth: u16, annotators: &[SimulatedAnnotator]) {
+        let item = self.questions.len();
+        let vote = |(number, annotator): (u32, &SimulatedAnnotator)| LabelVote {
+            item,
+            annotator: number,
+            label: annotator.answer(number, text, truth),
+        };
+        self.votes.extend((0..).zip(annotators).map(vote));
+        self.questions.push((text.to_owned(), truth));
+    }
+
+    /// Returns (text, label) of the golden set and of the questions, whose labels follow from all answers so far.
+    pub(super) fn labelled_texts(&self, labels: u16, aggregation: Aggregation) -> Vec<(String, u16)> {
+        let (items, labels) = (self.questions.len(), usize::from(labels));
+        let consensus = match aggregation {
+            Aggregation::Majority => majority(&self.votes, items, labels),
+            Aggregation::DawidSkene => dawid_skene(&self.votes, items, labels, SMOOTHING).labels(),
+        };
+        let questions = self.questions.iter().zip(consensus);
+        let questions = questions.filter_map(|((text, _), label)| Some((text.clone(), label?)));
+        self.golden.iter().cloned().chain(questions).collect()
     }
 
     /// Returns (labels beyond the golden set, accuracy on the test set), ascending.

@@ -6,12 +6,13 @@
 use std::convert::Infallible;
 use std::num::NonZeroU32;
 
-use undertone_api::job::active_learning::{Acquisition, Encoder, Gate, Rehearsal};
+use undertone_api::job::active_learning::{Acquisition, Aggregation, Encoder, Gate, Rehearsal};
 use undertone_privacy::kanon::{self, Shown as Manner};
 use undertone_privacy::{Epsilon, PrivacyUnit, SamplingRate};
 
 use super::{
-    GateSieve, GateTrial, LearnerSettings, PublicLog, RehearsalError, RehearsalPlan, SieveError, TrialOutput, rehearse,
+    GateSieve, GateTrial, LearnerSettings, LearningCurve, PublicLog, RehearsalError, RehearsalPlan, SieveError,
+    TrialOutput, TrialSettings, rehearse,
 };
 use crate::classifier::tests::settings;
 use crate::config::Queries;
@@ -54,12 +55,21 @@ fn learner() -> LearnerSettings {
         diversity: false,
         batch: 8,
         golden: 3,
+        annotators: 1,
+        aggregation: Aggregation::Majority,
         seed: 11,
     }
 }
 
 fn grid() -> Rehearsal {
-    Rehearsal { rates: vec![0.25, 0.5], thresholds: vec![3, 9], questions: 20, repeats: 2, annotator_accuracy: 1.0 }
+    Rehearsal {
+        rates: vec![0.25, 0.5],
+        thresholds: vec![3, 9],
+        questions: 20,
+        repeats: 2,
+        annotator_accuracy: 1.0,
+        annotator_deviation: 0.0,
+    }
 }
 
 fn sieve<'a>(
@@ -184,4 +194,26 @@ fn rehearsal_stops_on_cancel_and_names_missing_data() {
         .unwrap_err()
         .to_string();
     assert!(error.contains("rehearsal.rates"), "{error}");
+}
+
+#[test]
+fn several_annotators_correct_each_other() {
+    let published = PublicProof::in_test();
+    let public_log = public_log(&published);
+    let pool: Vec<String> = public_log.queries().map(|query| query.text.clone()).collect();
+    let labels = |annotators, aggregation, deviation| -> Vec<(String, u16)> {
+        let learner = LearnerSettings { annotators, aggregation, ..learner() };
+        let trial = TrialSettings { questions: 1000, accuracy: 0.7, deviation, repeat: 0 };
+        let mut curve = LearningCurve::begin(&public_log, &learner, trial).unwrap();
+        curve.extend(&public_log, &learner, &pool).unwrap();
+        curve.labelled_texts(3, aggregation)
+    };
+    let wrong = |texts: Vec<(String, u16)>| {
+        texts.iter().filter(|(text, label)| public_log.query(text).unwrap().label != Some(*label)).count()
+    };
+    let single = wrong(labels(1, Aggregation::Majority, 0.0));
+    let majority = wrong(labels(9, Aggregation::Majority, 0.0));
+    assert!(majority < single, "{majority} {single}");
+    let spread = wrong(labels(9, Aggregation::DawidSkene, 0.3));
+    assert!(spread < single, "some annotators of a wide distribution are nearly always right: {spread} {single}");
 }

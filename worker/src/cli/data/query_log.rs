@@ -76,9 +76,13 @@ pub(super) struct QueryLogArguments {
     /// The column with the number of occurrences of a row's query; without it, each row is one occurrence.
     #[arg(long, value_name = "NAME", conflicts_with = "input")]
     count_column: Option<String>,
-    /// The column with the query's label, which may be empty. Only for public data: the golden set and the tests of a job.
+    /// The column with the query's label, which may be empty: for the golden set and the tests of a job. Data that are not
+    /// public need --labels with it.
     #[arg(long, value_name = "NAME", conflicts_with = "input")]
     label_column: Option<String>,
+    /// The labels of --label-column, at most 200, stated before the rows are read. A row with another label has none.
+    #[arg(long, value_name = "A,B,...", value_delimiter = ',', requires = "label_column")]
+    labels: Vec<String>,
     /// The column with the subset of a row.
     #[arg(long, value_name = "NAME", conflicts_with = "input")]
     subset_column: Option<String>,
@@ -115,9 +119,10 @@ pub(super) fn prepare(
     now: OffsetDateTime,
 ) -> Result<(String, PathBuf, &'static str), DataError> {
     let log = &command.log;
-    if log.label_column.is_some() && command.visibility != VisibilityArgument::Public {
-        let reason = "only public logs may have labels: omit it, or add --visibility public".to_owned();
-        return Err(DataError::Argument { argument: "--label-column", reason });
+    if log.label_column.is_some() && log.labels.is_empty() && command.visibility != VisibilityArgument::Public {
+        let reason = "the labels of a log that is not public would number each other: state them with --labels, omit the \
+                      column, or add --visibility public";
+        return Err(DataError::Argument { argument: "--label-column", reason: reason.to_owned() });
     }
     let options = log.options(command, folder, now)?;
     let mut intake = command.open_intake(folder, now)?;
@@ -156,6 +161,7 @@ impl QueryLogArguments {
             },
             visibility: command.visibility.into(),
             longest: self.longest_query,
+            labels: self.labels.clone(),
             test: self.test_subsets.clone(),
             train: self.train_subsets.clone(),
             hold_out: command.hold_out,

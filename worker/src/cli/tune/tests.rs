@@ -4,7 +4,10 @@ use clap::Parser;
 use undertone_api::job::dp_sgd::{ModelPart, Optimizer};
 use undertone_api::job::{JobKind, NewJob, Spec};
 
+use crate::cli::tests::enrolled_config;
 use crate::cli::{CommandLine, format_error, run_command};
+use crate::config::Config;
+use crate::dp::device::{Compute, Processor};
 use crate::run::dp_sgd::tune::tests::{datasets, spec, write_dataset};
 use crate::site::folder::Folder;
 use crate::site::policy::TEMPLATE;
@@ -50,6 +53,17 @@ fn tuned_job_is_a_valid_proposal() {
     // An existing file is refused before the search spends an hour.
     let (code, message) = run(dir.path(), &[]).unwrap_err();
     assert!(code == 1 && message.contains("exists already"), "{message}");
+}
+
+#[cfg(not(feature = "cuda"))]
+#[test]
+fn unusable_device_of_the_site_is_refused_before_the_search() {
+    let dir = site("[datasets.public]\nvisibility = \"public\"\n");
+    let compute = Compute { device: Processor::Cuda(0), threads: 0 };
+    Config { compute, ..enrolled_config() }.store(&Folder::new(dir.path().join("site"))).unwrap();
+    let (code, message) = run(dir.path(), &["--settings", "1"]).unwrap_err();
+    assert!(code == 1 && message.contains("cuda"), "{message}");
+    assert!(!dir.path().join("tuned.json").exists() && !dir.path().join("site/tune").exists());
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use undertone_api::dataset::Visibility;
 use undertone_api::id::{DatasetId, JobId};
 use undertone_api::job::Spec;
-use undertone_api::job::active_learning::{Gate as Settings, POOL, Spec as ActiveLearning};
+use undertone_api::job::active_learning::{Gate as Settings, POOL, PrivateTraining, Spec as ActiveLearning, TRAINING};
 use undertone_api::signed::{JobLimits, Manifest};
 use undertone_privacy::{PrivacyUnit, SamplingRate};
 use undertone_proto::question;
@@ -23,11 +23,11 @@ use crate::daemon::decisions::{ProposalVerdict, judge};
 use crate::daemon::exchange::SiteExchange;
 use crate::dp::randomness::{Purpose, Randomness};
 use crate::fault;
-use crate::fixture::{LEAD, ORGANIZATION, OURS, WORKER, active_learning, local, manifest};
+use crate::fixture::{LEAD, ORGANIZATION, OURS, WORKER, active_learning, local, manifest, z};
 use crate::gateway::fake::{FakeServer, start};
 use crate::queries::dataset::Row;
 use crate::queries::gate::{Gate, OutgoingPool, Survivors};
-use crate::run::{AnswerLine, Questions as _, RoundKey, RoundProgress, RunContext as _, RunError};
+use crate::run::{AnswerLine, Artifacts as _, Questions as _, RoundKey, RoundProgress, RunContext as _, RunError};
 use crate::site::folder::Folder;
 use crate::site::policy::TEMPLATE;
 
@@ -208,6 +208,52 @@ async fn private_part_neither_reads_pools_nor_chooses_questions() {
     })
     .await;
     assert!(server.state.lock().expect("no test panicked").choices.is_empty());
+}
+
+/// Makes the manifest of a job that the site's private log leads, with a training or without.
+fn led_privately(training: Option<PrivateTraining>) -> Manifest {
+    let mut manifest = job(|spec| {
+        spec.private_lead = training;
+        spec.participants[1].gate = spec.participants[0].gate;
+        spec.participants.reverse();
+    });
+    let ours = local(Visibility::Private).to_dataset(OURS, ORGANIZATION, WORKER);
+    manifest.participants.reverse();
+    manifest.participants[0].charge = manifest.spec.cost(&ours);
+    manifest.limits = Some(JobLimits::from_spec(&manifest.spec, &manifest.participants, manifest.issued_at));
+    manifest
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn private_lead_hands_in_what_follows_from_its_paid_trainings() {
+    let server = start(false).await;
+    let place = TestSite::new(&server, &policy());
+    let site = place.open();
+    let training = PrivateTraining {
+        sampling_rate: SamplingRate::new(0.125).expect("a probability"),
+        noise_multiplier: z(4.0),
+        clip: 1.0,
+        steps: 5,
+        learning_rate: 0.05,
+    };
+    let mut unpaid = open_exchange(&site, &led_privately(None), Visibility::Private);
+    let mut exchange = open_exchange(&site, &with_number(led_privately(Some(training)), 300), Visibility::Private);
+    run_blocking(move || {
+        assert!(matches!(unpaid.clear(RoundKey::new(TRAINING, 1)), Err(RunError::Refused(_))));
+        assert!(matches!(unpaid.put_file("labels.jsonl", Vec::new()), Err(RunError::Refused(_))));
+        assert!(matches!(unpaid.choose_questions(1, &[]), Err(RunError::Refused(_))));
+
+        // Two rounds of questions, three trainings, and nothing else of the log.
+        let clearance = exchange.clear(RoundKey::new(TRAINING, 3)).expect("it is reserved");
+        assert!(clearance.split(NonZeroU32::new(5).expect("at least 1")).is_ok(), "for its steps");
+        for (series, round) in [(TRAINING, 0), (TRAINING, 4), (POOL, 1), ("classifier", 1)] {
+            let refusal = exchange.clear(RoundKey::new(series, round));
+            assert!(matches!(refusal, Err(RunError::Refused(_))), "{series}/{round}");
+        }
+        assert!(matches!(exchange.confirm_public(OURS), Err(RunError::Refused(_))), "its rows stay private");
+        exchange.choose_questions(1, &[]).expect("a choice follows from releases");
+    })
+    .await;
 }
 
 /// Returns the site's reason to refuse a manifest.

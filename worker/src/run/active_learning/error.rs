@@ -3,10 +3,13 @@
 use undertone_api::id::QuestionId;
 use undertone_privacy::PriceError;
 
+use crate::dp::clip::ClipError;
+use crate::dp::release::ReleaseError;
 use crate::queries::classifier::{ClassifierError, ClassifierFileError};
 use crate::queries::gate::GateError;
 use crate::queries::rehearsal::RehearsalError;
 use crate::run::{RunError, StopReason};
+use crate::site::clearance::SplitError;
 
 /// The reason why a pool or the rounds of the lead cannot continue.
 #[derive(Debug, thiserror::Error)]
@@ -23,6 +26,27 @@ pub enum AnnotationError {
          a new job"
     )]
     LostPool,
+    /// A paid training is missing.
+    #[error(
+        "a training of this log was paid for, and its classifier is neither at this site nor at the server: it is never \
+         made a second time; propose a new job"
+    )]
+    LostTraining,
+    /// The clip or the noise of a private lead.
+    #[error(transparent)]
+    Clip(#[from] ClipError),
+    /// A private lead without steps, or with fewer permits than steps.
+    #[error("`private_lead.steps` is 0, or the site granted fewer steps: spec and manifest disagree")]
+    NoSteps,
+    /// The site granted another release than the training.
+    #[error(transparent)]
+    Split(#[from] SplitError),
+    /// The release of a training is invalid.
+    #[error(transparent)]
+    Release(#[from] ReleaseError),
+    /// The server returned another vector than a classifier's change.
+    #[error("the released classifier has another length than the job's, or a number that is not finite")]
+    OtherVector,
     /// The lead's log has no golden set.
     #[error("the lead's log has no row with a label of the job: name its labels in `labels`")]
     NoGoldenSet,
@@ -56,9 +80,11 @@ impl From<AnnotationError> for RunError {
     fn from(error: AnnotationError) -> Self {
         match error {
             AnnotationError::Rehearsal(RehearsalError::Stopped) => Self::Stopped(StopReason::Requested),
-            AnnotationError::LostPool | AnnotationError::Gate(GateError::WrongEvent { .. } | GateError::Unsampled) => {
-                Self::Refused(error.into())
-            }
+            AnnotationError::LostPool
+            | AnnotationError::LostTraining
+            | AnnotationError::Split(_)
+            | AnnotationError::Release(_)
+            | AnnotationError::Gate(GateError::WrongEvent { .. } | GateError::Unsampled) => Self::Refused(error.into()),
             AnnotationError::Gate(_) | AnnotationError::Rehearsal(_) => Self::from_disk_operation(error),
             _ => Self::Failed(error.into()),
         }

@@ -21,6 +21,10 @@ pub(super) struct RoundRecord {
     pub(super) chosen: Vec<(QuestionId, f64)>,
     /// The uncertainties of the classifier before it: [`undertone_api::job::active_learning::UncertaintyHistogram::bins`].
     pub(super) bins: Vec<u64>,
+    /// Its confidences: [`undertone_api::job::active_learning::UncertaintyHistogram::confidence`]; empty in records of
+    /// earlier versions.
+    #[serde(default)]
+    pub(super) confidence: Vec<u64>,
     /// The answers, once the round has closed.
     pub(super) answers: Option<Vec<AnswerLine>>,
     /// The measurements after it, once they were reported.
@@ -105,6 +109,7 @@ mod tests {
         let record = RoundRecord {
             chosen: vec![(question, 0.1 + 0.2), (QuestionId(Uuid::from_u128(2)), f64::MIN_POSITIVE)],
             bins: vec![0, 3],
+            confidence: vec![2, 1],
             answers: Some(vec![AnswerLine { question, annotator: 2, answer }]),
             tests: None,
         };

@@ -1,23 +1,26 @@
-//! The part of the first participant, with public data: rounds of training, choosing, answers and measurements.
+//! The part of the first participant: rounds of training, choosing, answers and measurements. Its log is public, or
+//! [`PrivateTrainer`] trains on it.
 
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use undertone_api::job::Report as AnyReport;
 use undertone_api::job::active_learning::{
-    Gate, LearningPoint, Party, RehearsalResult, Report, Spec, UncertaintyHistogram,
+    Gate, LearningPoint, Party, RehearsalResult, Report, Spec, UncertaintyHistogram, best_round,
 };
 use undertone_api::signed::Manifest;
 
 use super::journal::{LeadJournal, RoundRecord};
 use super::learning::LearningState;
 use super::output::{self, CLASSIFIER_FILE, LABELS_FILE, POOL_FILE};
+use super::private::PrivateTrainer;
 use super::test_sets::{QueryTestSets, content_of, report_tests};
 use super::{AnnotationError, log};
-use crate::queries::classifier::{Example, golden};
+use crate::queries::classifier::{Classifier, Example, golden};
 use crate::queries::dataset::{Reader, Subset};
 use crate::queries::rehearsal::{GateSieve, LearnerSettings, PublicLog, PublicQuery, RehearsalPlan, rehearse};
-use crate::run::{Artifacts, Questions, RunError, check_cancelled};
+use crate::queries::released::Released;
+use crate::run::{Artifacts, Averaging, Questions, RunError, check_cancelled};
 use crate::site::clearance::PublicProof;
 
 /// The results of the rounds.
@@ -25,14 +28,37 @@ use crate::site::clearance::PublicProof;
 struct LearningHistory {
     learning: Vec<LearningPoint>,
     uncertainty: Vec<UncertaintyHistogram>,
+    /// The classifier of the best round so far.
+    best: Option<Classifier>,
+}
+
+impl LearningHistory {
+    /// Adds the point of a round, and keeps the classifier if it is the best so far. A resumed lead trains it again from
+    /// the same labels.
+    fn add(&mut self, point: LearningPoint, learning: &mut LearningState<'_>) -> Result<(), RunError> {
+        self.learning.push(point);
+        if best_round(&self.learning) == self.learning.last().map(|point| point.round) {
+            self.best = Some(learning.classifier()?.clone());
+        }
+        Ok(())
+    }
 }
 
 /// Leads the job, from the point where an earlier process stopped.
 ///
 /// # Errors
-/// [`RunError`] when the site's data cannot be read or are not public, training is impossible, or the exchange is
-/// stopped.
-pub(super) fn lead(spec: &Spec, exchange: &mut (impl Questions + Artifacts)) -> Result<(), RunError> {
+/// [`RunError`] when the site's data cannot be read, or are neither public nor charged, training is impossible, or the
+/// exchange is stopped.
+pub(super) fn lead(spec: &Spec, exchange: &mut (impl Questions + Artifacts + Averaging)) -> Result<(), RunError> {
+    let dataset = exchange.participant().dataset;
+    match spec.private_training(dataset) {
+        Some(training) => lead_privately(spec, PrivateTrainer::begin(spec, training, exchange)?, exchange),
+        None => lead_publicly(spec, exchange),
+    }
+}
+
+/// Leads with a public log: a golden set, and a rehearsal if the job has one.
+fn lead_publicly(spec: &Spec, exchange: &mut (impl Questions + Artifacts + Averaging)) -> Result<(), RunError> {
     let dataset = exchange.participant().dataset;
     let published = exchange.confirm_public(dataset)?;
     let reader = Reader::open(&exchange.dataset(dataset)?)?;
@@ -44,24 +70,59 @@ pub(super) fn lead(spec: &Spec, exchange: &mut (impl Questions + Artifacts)) -> 
     let questions = exchange.fetch_pools()?;
     let journal = LeadJournal::new(exchange.folder().to_owned());
     let mut learning = LearningState::new(spec, golden, &questions);
-    let history = run_rounds(spec, &mut learning, &journal, &tests, exchange)?;
+    let history = run_rounds(spec, &mut learning, None, &journal, &tests, exchange)?;
     let rehearsal = LogRehearsal { spec, public_log: &public_log, published: &published, reader: &reader };
-    let rehearsal = rehearsal.run(&journal, exchange)?;
+    let report = Report {
+        rehearsal: rehearsal.run(&journal, exchange)?,
+        frequency: output::count_frequencies(&questions, public_log.queries().map(|query| query.count)),
+        contents: tests.contents(Some(content_of(dataset, &reader))),
+        ..Report::default()
+    };
+    finish(spec, history, &learning, &questions, report, exchange)
+}
 
-    let classifier = learning.classifier()?.to_safetensors().map_err(AnnotationError::ClassifierFile)?;
-    exchange.put_file(CLASSIFIER_FILE, classifier)?;
-    exchange.put_file(LABELS_FILE, output::write_labels(&learning)?)?;
-    exchange.put_file(POOL_FILE, output::write_pool(&questions)?)?;
-    let pools = output::pool_results(spec, exchange.manifest(), &questions)?;
+/// Leads with a private log. The log is read by the trainer alone. All else follows from its releases, from released
+/// questions, answers and public test sets.
+fn lead_privately(
+    spec: &Spec,
+    mut trainer: PrivateTrainer<'_>,
+    exchange: &mut (impl Questions + Artifacts + Averaging),
+) -> Result<(), RunError> {
+    let tests = QueryTestSets::open(spec, exchange)?;
+    let questions = exchange.fetch_pools()?;
+    let journal = LeadJournal::new(exchange.folder().to_owned());
+    let mut learning = LearningState::new(spec, Vec::new(), &questions);
+    let history = run_rounds(spec, &mut learning, Some(&mut trainer), &journal, &tests, exchange)?;
+    let report = Report {
+        frequency: output::count_frequencies(&questions, std::iter::empty()),
+        contents: tests.contents(None),
+        ..Report::default()
+    };
+    finish(spec, history, &learning, &questions, report, exchange)
+}
+
+/// Hands in the files, and the report with the results of the rounds.
+fn finish(
+    spec: &Spec,
+    history: LearningHistory,
+    learning: &LearningState<'_>,
+    questions: &[Released],
+    report: Report,
+    exchange: &mut (impl Questions + Artifacts),
+) -> Result<(), RunError> {
+    let best = history.best.ok_or(AnnotationError::NoClassifier)?;
+    exchange.put_file(CLASSIFIER_FILE, best.to_safetensors().map_err(AnnotationError::ClassifierFile)?)?;
+    exchange.put_file(LABELS_FILE, output::write_labels(learning)?)?;
+    exchange.put_file(POOL_FILE, output::write_pool(questions)?)?;
+    let pools = output::pool_results(spec, exchange.manifest(), questions)?;
     exchange.submit_report(AnyReport::ActiveLearning(Report {
         pools,
+        best: best_round(&history.learning),
         learning: history.learning,
         uncertainty: history.uncertainty,
-        frequency: output::count_frequencies(&questions, public_log.queries().map(|query| query.count)),
-        rehearsal,
         annotators: learning.annotators(),
         agreement: learning.agreement(),
-        contents: tests.contents(content_of(dataset, &reader)),
+        ..report
     }))
 }
 
@@ -82,9 +143,10 @@ fn draw_golden_set<'a>(spec: &Spec, public_log: &'a PublicLog<'_>) -> Result<Vec
 fn run_rounds(
     spec: &Spec,
     learning: &mut LearningState<'_>,
+    mut trainer: Option<&mut PrivateTrainer<'_>>,
     journal: &LeadJournal,
     tests: &QueryTestSets,
-    exchange: &mut (impl Questions + Artifacts),
+    exchange: &mut (impl Questions + Artifacts + Averaging),
 ) -> Result<LearningHistory, RunError> {
     let mut history = LearningHistory::default();
     for round in 0..=spec.rounds {
@@ -95,7 +157,11 @@ fn run_rounds(
                 tracing::info!(round, "every question of the pools was asked; the rounds end here");
                 break;
             }
-            history.uncertainty.push(UncertaintyHistogram { round, bins: record.bins.clone() });
+            let (bins, confidence) = (record.bins.clone(), record.confidence.clone());
+            history.uncertainty.push(UncertaintyHistogram { round, bins, confidence });
+        }
+        if let Some(trainer) = &mut trainer {
+            learning.set_classifier(trainer.train(round, &learning.start()?, exchange)?);
         }
         let results = if let Some(results) = record.tests.take() {
             results
@@ -108,7 +174,7 @@ fn run_rounds(
         };
         let asked = learning.question_count();
         let labelled = learning.labelled_questions().count() as u64;
-        history.learning.push(LearningPoint { round, asked, labelled, tests: results });
+        history.add(LearningPoint { round, asked, labelled, tests: results }, learning)?;
     }
     Ok(history)
 }
@@ -125,6 +191,7 @@ fn run_round(
         let ranking = learning.rank_questions()?;
         record.chosen = ranking.chosen;
         record.bins = ranking.bins;
+        record.confidence = ranking.confidence;
         if record.chosen.is_empty() {
             return Ok(false);
         }
@@ -162,6 +229,8 @@ impl LogRehearsal<'_> {
             diversity: self.spec.diversity,
             batch: self.spec.batch,
             golden: self.spec.golden,
+            annotators: self.spec.annotators,
+            aggregation: self.spec.aggregation,
             seed: self.spec.seed,
         };
         let gate = model_gate(self.spec, exchange.manifest());

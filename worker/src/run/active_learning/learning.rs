@@ -1,4 +1,4 @@
-//! The lead's state: the golden set, the questions, the answers, and the classifier of all that.
+//! The lead's state: the golden set of public data, the questions, the answers, and the classifier of all that.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -6,7 +6,7 @@ use undertone_api::id::QuestionId;
 use undertone_api::job::active_learning::{Aggregation, AnnotatorResult, BINS, Spec};
 
 use super::AnnotationError;
-use crate::queries::acquire::{BatchPlan, choose, histogram};
+use crate::queries::acquire::{BatchPlan, choose, confidence_histogram, histogram};
 use crate::queries::annotators::{LabelVote, SMOOTHING, agreement, dawid_skene, fleiss_kappa, majority};
 use crate::queries::classifier::{Classifier, Example, Visible};
 use crate::queries::released::Released;
@@ -18,12 +18,15 @@ pub(super) struct QuestionRanking {
     pub(super) chosen: Vec<(QuestionId, f64)>,
     /// The uncertainties of all of them, in [`BINS`] bins.
     pub(super) bins: Vec<u64>,
+    /// The confidences of all of them, in [`BINS`] bins.
+    pub(super) confidence: Vec<u64>,
 }
 
 /// The lead's learning state.
 pub(super) struct LearningState<'a> {
     spec: &'a Spec,
     labels: Vec<String>,
+    /// The golden set; empty for a private lead, whose rows no code but its trainer reads.
     golden: Vec<Example<'a>>,
     /// The possible questions: each text once, and none of the golden set.
     pool: Vec<&'a Released>,
@@ -70,11 +73,35 @@ impl<'a> LearningState<'a> {
         let classifier = if let Some(classifier) = self.classifier.take() {
             classifier
         } else {
-            let answers = self.labelled_questions().map(|(question, label)| Example::new(question.into(), label));
-            let examples: Vec<Example<'_>> = self.golden.iter().copied().chain(answers).collect();
-            Classifier::train(&self.spec.classifier, &self.labels, &examples, self.spec.seed)?
+            Classifier::train(&self.spec.classifier, &self.labels, &self.examples(), self.spec.seed)?
         };
         Ok(self.classifier.insert(classifier))
+    }
+
+    /// Returns the classifier of the answers so far, from which a private lead takes its noisy steps; the initial one
+    /// without answers.
+    ///
+    /// # Errors
+    /// [`RunError::Failed`] when training is impossible.
+    pub(super) fn start(&self) -> Result<Classifier, RunError> {
+        let examples = self.examples();
+        let (settings, seed) = (&self.spec.classifier, self.spec.seed);
+        Ok(if examples.is_empty() {
+            Classifier::begin(settings, &self.labels, seed)?
+        } else {
+            Classifier::train(settings, &self.labels, &examples, seed)?
+        })
+    }
+
+    /// Sets the classifier of the current labels.
+    pub(super) fn set_classifier(&mut self, classifier: Classifier) {
+        self.classifier = Some(classifier);
+    }
+
+    /// Returns the golden set and the labelled questions.
+    fn examples(&self) -> Vec<Example<'a>> {
+        let answers = self.labelled_questions().map(|(question, label)| Example::new(question.into(), label));
+        self.golden.iter().copied().chain(answers).collect()
     }
 
     /// Returns the questions of a round, and the classifier's uncertainties of all remaining questions.
@@ -99,7 +126,11 @@ impl<'a> LearningState<'a> {
         };
         let questions = choose(classifier, &texts, &posteriors, &labelled, choice);
         let questions = questions.into_iter().map(|question| (remaining[question.index].id(), question.score));
-        Ok(QuestionRanking { chosen: questions.collect(), bins: histogram(&posteriors, BINS) })
+        Ok(QuestionRanking {
+            chosen: questions.collect(),
+            bins: histogram(&posteriors, BINS),
+            confidence: confidence_histogram(&posteriors, BINS),
+        })
     }
 
     /// Records that questions were asked.

@@ -30,7 +30,7 @@ pub(super) const fn measurement_subset(meta: &Meta) -> Subset {
 }
 
 /// Returns the job's number of each of a log's labels.
-fn label_numbers(spec: &Spec, meta: &Meta) -> Vec<Option<u16>> {
+pub(super) fn label_numbers(spec: &Spec, meta: &Meta) -> Vec<Option<u16>> {
     let numbers: HashMap<&str, u16> = spec.labels.iter().map(|label| label.name.as_str()).zip(0..).collect();
     meta.labels.iter().map(|label| numbers.get(label.as_str()).copied()).collect()
 }

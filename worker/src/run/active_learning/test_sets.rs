@@ -50,9 +50,9 @@ impl QueryTestSets {
         Ok(Self(spec.tests.iter().map(open).collect::<Result<_, RunError>>()?))
     }
 
-    /// Returns the contents of the lead's training and test data, each once: all of it is public.
-    pub(super) fn contents(&self, lead: PublicContent) -> Vec<PublicContent> {
-        let mut contents = vec![lead];
+    /// Returns the contents of the lead's training data, if they are public, and of its test data, each once.
+    pub(super) fn contents(&self, lead: Option<PublicContent>) -> Vec<PublicContent> {
+        let mut contents = Vec::from_iter(lead);
         for set in &self.0 {
             if !contents.contains(&set.content) {
                 contents.push(set.content.clone());

@@ -1,6 +1,7 @@
 #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
 
 mod annotation;
+mod private_lead;
 
 use undertone_api::job::active_learning::{Acquisition, Aggregation, BINS, Rehearsal, Report};
 
@@ -41,6 +42,9 @@ fn lead_learns_from_released_questions_and_reports() {
         (report.uncertainty[0].bins.len(), remaining),
         (BINS, vec![FREQUENT_TEXTS as u64, FREQUENT_TEXTS as u64 - 4])
     );
+    assert!(report.uncertainty.iter().all(|before| {
+        before.confidence.len() == BINS && before.confidence.iter().sum::<u64>() == before.bins.iter().sum::<u64>()
+    }));
     assert_eq!(
         report.frequency.iter().map(|bin| bin.queries).sum::<u64>(),
         FREQUENT_TEXTS as u64,
@@ -164,6 +168,28 @@ fn several_answers_give_one_label_and_rate_the_annotators() {
 }
 
 #[test]
+fn best_classifier_of_all_rounds_is_kept() {
+    let job = TestAnnotation::new(|spec| (spec.golden, spec.batch) = (2, 20));
+    // All answers are wrong, and far more than the golden set.
+    job.set_annotators(&[false]);
+    job.run_process(ASKER).unwrap();
+    job.run_process(LEAD).unwrap();
+    let worse = report(&job);
+    let accuracy = |round: usize| worse.learning[round].tests[0].accuracy;
+    assert!(accuracy(2) < accuracy(0), "{:?}", worse.learning);
+    let best = worse.best.unwrap();
+    assert!(worse.learning.iter().all(|point| point.tests[0].accuracy <= accuracy(best as usize)));
+    assert!(best < 2, "{best}");
+    let kept = job.file(CLASSIFIER_FILE);
+    // A lead whose answers end with the best round has the same file.
+    let short = TestAnnotation::new(|spec| (spec.golden, spec.batch, spec.rounds) = (2, 20, best.max(1)));
+    short.set_annotators(&[false]);
+    short.add_pool(job.stored_pool());
+    short.run_process(LEAD).unwrap();
+    assert_eq!((report(&short).best, short.file(CLASSIFIER_FILE) == kept), (Some(best), true));
+}
+
+#[test]
 fn answers_without_a_label_teach_nothing() {
     let job = TestAnnotation::new(|_| ());
     job.run_process(ASKER).unwrap();
@@ -200,8 +226,14 @@ fn job_with_empty_pools_learns_from_the_golden_set() {
 
 #[test]
 fn rehearsal_runs_once_and_is_reported() {
-    let rehearsal =
-        Rehearsal { rates: vec![0.5], thresholds: vec![1], questions: 4, repeats: 1, annotator_accuracy: 1.0 };
+    let rehearsal = Rehearsal {
+        rates: vec![0.5],
+        thresholds: vec![1],
+        questions: 4,
+        repeats: 1,
+        annotator_accuracy: 1.0,
+        annotator_deviation: 0.0,
+    };
     let job = TestAnnotation::new(|spec| spec.rehearsal = Some(rehearsal));
     job.run_process(ASKER).unwrap();
     job.crash_after_calls(CALLS_BEFORE_FILES);
@@ -218,7 +250,7 @@ fn rehearsal_runs_once_and_is_reported() {
 }
 
 #[test]
-fn lead_with_a_private_log_is_refused() {
+fn lead_with_a_private_log_and_no_training_is_refused() {
     let job = TestAnnotation::new(|_| ());
     job.close_lead_log();
     assert!(matches!(job.run_process(LEAD), Err(RunError::Refused(_))));

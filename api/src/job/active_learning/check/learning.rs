@@ -56,4 +56,5 @@ fn check_rehearsal(rehearsal: &Rehearsal, say: &mut impl FnMut(&str, String)) {
     check_range(say, "rehearsal.questions", f64::from(rehearsal.questions), 1.0, 100_000.0);
     check_range(say, "rehearsal.repeats", f64::from(rehearsal.repeats), 1.0, 20.0);
     check_positive(say, "rehearsal.annotator_accuracy", rehearsal.annotator_accuracy, 1.0);
+    check_range(say, "rehearsal.annotator_deviation", rehearsal.annotator_deviation, 0.0, 0.5);
 }

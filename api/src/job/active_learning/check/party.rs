@@ -53,17 +53,19 @@ fn check_dataset(spec: &Spec, index: usize, dataset: &Dataset, field: &str, say:
         say(field, format!("`{name}` is of {}; questions are asked of query logs", dataset.content.label()));
         return;
     }
-    if index == 0 && !public {
-        say(field, "the first participant leads and must be public".to_owned());
+    let leads_privately = index == 0 && spec.private_lead.is_some();
+    if index == 0 && !public && !leads_privately {
+        let how = "the first participant leads: it must be public, or `private_lead` must state its training";
+        say(field, how.to_owned());
     } else if index == 0 {
         check_classes(spec, dataset, field, say);
-        if spec.golden <= 1_000_000 && u64::from(spec.golden) > dataset.records.most() {
+        if public && spec.golden <= 1_000_000 && u64::from(spec.golden) > dataset.records.most() {
             let has = dataset.records.0;
             say("golden", format!("`{name}` has about {has} examples; take at most as many as there are"));
         }
     }
     if !public
-        && index > 0
+        && (index > 0 || leads_privately)
         && matches!(spec.unit, PrivacyUnit::Record | PrivacyUnit::User)
         && !dataset.keeps_apart(spec.unit)
     {

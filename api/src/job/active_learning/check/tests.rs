@@ -4,11 +4,11 @@
 use std::num::NonZeroU32;
 
 use undertone_privacy::kanon::Shown;
-use undertone_privacy::{Epsilon, PrivacyUnit, SamplingRate};
+use undertone_privacy::{Epsilon, NoiseMultiplier, PrivacyUnit, SamplingRate};
 use uuid::Uuid;
 
-use super::super::tests::{datasets, example};
-use super::super::{Acquisition, Gate, Party, Rehearsal, Spec, TestSet};
+use super::super::tests::{datasets, example, training};
+use super::super::{Acquisition, Encoder, Gate, Party, PrivateTraining, Rehearsal, Spec, TestSet};
 use crate::dataset::{Dataset, DatasetContent, SizeClass, Visibility};
 use crate::id::{DatasetId, WorkerId};
 use crate::job::JobKind as _;
@@ -288,6 +288,15 @@ const LIMITS: &[(&str, &[SpecChange], &[SpecChange])] = &[
         &[|spec, _| rehearsal(spec).annotator_accuracy = 0.0, |spec, _| rehearsal(spec).annotator_accuracy = 1.01],
         &[],
     ),
+    (
+        "spec.rehearsal.annotator_deviation",
+        &[
+            |spec, _| rehearsal(spec).annotator_deviation = -0.01,
+            |spec, _| rehearsal(spec).annotator_deviation = 0.51,
+            |spec, _| rehearsal(spec).annotator_deviation = f64::NAN,
+        ],
+        &[|spec, _| rehearsal(spec).annotator_deviation = 0.5],
+    ),
 ];
 
 #[test]
@@ -346,7 +355,85 @@ fn speech_is_refused_as_dp_sgd_refuses_queries() {
 }
 
 #[test]
-fn a_private_dataset_does_not_lead() {
+fn a_private_dataset_leads_only_with_a_stated_training() {
     let private = |_: &mut Spec, datasets: &mut Vec<Dataset>| datasets[LEAD].visibility = Visibility::Private;
     assert_eq!(fields(private), ["spec.participants.0.dataset"]);
+    assert_eq!(led_privately(|_, _| ()), Vec::<String>::new());
+    assert_eq!(led_privately(|_, datasets| datasets[LEAD].visibility = Visibility::Open), Vec::<String>::new());
+}
+
+/// Returns the fields reported of a job with a private lead after a change.
+fn led_privately(change: impl FnOnce(&mut Spec, &mut Vec<Dataset>)) -> Vec<String> {
+    fields(|spec, datasets| {
+        datasets[LEAD].visibility = Visibility::Private;
+        datasets[LEAD].units = vec![PrivacyUnit::Record, PrivacyUnit::User];
+        datasets[LEAD].users = Some(SizeClass(500));
+        (spec.golden, spec.rehearsal, spec.private_lead) = (500, None, Some(training()));
+        change(spec, datasets);
+    })
+}
+
+fn private(spec: &mut Spec) -> &mut PrivateTraining {
+    spec.private_lead.as_mut().unwrap()
+}
+
+/// As `LIMITS`, for a private lead.
+const PRIVATE_LIMITS: &[(&str, &[SpecChange], &[SpecChange])] = &[
+    (
+        "spec.private_lead",
+        &[|spec, datasets| {
+            datasets[LEAD].visibility = Visibility::Public;
+            spec.golden = 100;
+        }],
+        &[],
+    ),
+    (
+        "spec.private_lead.noise_multiplier",
+        &[
+            |spec, _| private(spec).noise_multiplier = NoiseMultiplier::new(1025.0).unwrap(),
+            |spec, _| private(spec).noise_multiplier = NoiseMultiplier::new(0.0009).unwrap(),
+        ],
+        &[|spec, _| private(spec).noise_multiplier = NoiseMultiplier::new(1024.0).unwrap()],
+    ),
+    (
+        "spec.private_lead.clip",
+        &[|spec, _| private(spec).clip = 0.0, |spec, _| private(spec).clip = 1_000_001.0],
+        &[|spec, _| private(spec).clip = 1e6],
+    ),
+    (
+        "spec.private_lead.steps",
+        &[|spec, _| private(spec).steps = 0, |spec, _| private(spec).steps = 10_001],
+        &[|spec, _| private(spec).steps = 10_000],
+    ),
+    (
+        "spec.private_lead.learning_rate",
+        &[|spec, _| private(spec).learning_rate = 0.0, |spec, _| private(spec).learning_rate = f64::NAN],
+        &[|spec, _| private(spec).learning_rate = 1.0],
+    ),
+    (
+        "spec.classifier.hidden",
+        &[|spec, _| (spec.classifier.encoder, spec.classifier.hidden) = (Encoder::Lstm, 1024)],
+        &[|spec, _| (spec.classifier.encoder, spec.classifier.hidden) = (Encoder::Lstm, 900)],
+    ),
+    ("spec.participants.0.gate", &[|spec, _| spec.participants[LEAD].gate = spec.participants[OURS].gate], &[]),
+    ("spec.rehearsal", &[|spec, _| spec.rehearsal = example().0.rehearsal], &[]),
+    ("spec.tests", &[], &[|spec, _| spec.tests.clear()]),
+    (
+        "spec.golden",
+        &[|spec, _| spec.golden = 499, |spec, _| spec.golden = 501],
+        &[|spec, datasets| (spec.golden, datasets[LEAD].users) = (200, Some(SizeClass(200)))],
+    ),
+    ("spec.unit", &[|_, datasets| datasets[LEAD].units = vec![PrivacyUnit::Record]], &[]),
+];
+
+#[test]
+fn limit_of_a_private_lead_names_only_its_field() {
+    for (field, broken, valid) in PRIVATE_LIMITS {
+        for (number, change) in broken.iter().enumerate() {
+            assert_eq!(led_privately(change), [*field], "change {number} of {field}");
+        }
+        for (number, change) in valid.iter().enumerate() {
+            assert_eq!(led_privately(change), Vec::<String>::new(), "change {number} that {field} bears");
+        }
+    }
 }

@@ -1,10 +1,10 @@
 //! Conversion of a spec into its plan, so that a draft can be edited in the planner. A plan lacks options without a
 //! field in the planner: the code that opens a draft compares the plan's spec with it, and reports the differences.
 
-use undertone_api::job::active_learning::{Rehearsal, Spec};
+use undertone_api::job::active_learning::{PrivateTraining, Rehearsal, Spec};
 use undertone_api::question::Label;
 
-use super::{LogPart, QuestionPlan, RehearsalPlan};
+use super::{LogPart, QuestionPlan, RehearsalPlan, TrainingPlan};
 
 impl QuestionPlan {
     /// Converts a spec into a plan; `first` is the plan of the datasets, which provides all values that the spec lacks.
@@ -28,6 +28,7 @@ impl QuestionPlan {
             aggregation: spec.aggregation,
             hours: f64::from(spec.deadline_seconds) / 3600.0,
             classifier: spec.classifier,
+            training: spec.private_lead.as_ref().map_or(first.training, convert_training),
             trials: spec.rehearsal.as_ref().map_or(first.trials, convert_trials),
         }
     }
@@ -61,6 +62,16 @@ fn format_label(label: &Label) -> String {
     }
 }
 
+fn convert_training(training: &PrivateTraining) -> TrainingPlan {
+    TrainingPlan {
+        rate: training.sampling_rate.get(),
+        noise: training.noise_multiplier.get(),
+        clip: training.clip,
+        steps: training.steps,
+        learning_rate: training.learning_rate,
+    }
+}
+
 fn convert_trials(rehearsal: &Rehearsal) -> RehearsalPlan {
     RehearsalPlan {
         on: true,
@@ -69,5 +80,6 @@ fn convert_trials(rehearsal: &Rehearsal) -> RehearsalPlan {
         questions: rehearsal.questions,
         repeats: rehearsal.repeats,
         accuracy: rehearsal.annotator_accuracy,
+        deviation: rehearsal.annotator_deviation,
     }
 }

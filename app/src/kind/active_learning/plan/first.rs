@@ -8,7 +8,7 @@ use undertone_api::job::active_learning::{Acquisition, Aggregation, Classifier};
 use undertone_privacy::kanon::{Shown, least_threshold};
 use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
 
-use super::{LogPart, QuestionPlan, RehearsalPlan};
+use super::{LogPart, QuestionPlan, RehearsalPlan, TrainingPlan};
 
 /// The default share of an account's δ for one pool.
 pub(in crate::kind::active_learning) const PART_OF_DELTA: f64 = 0.1;
@@ -19,14 +19,15 @@ const EPSILON: f64 = 0.5;
 const THRESHOLD: u32 = 20;
 
 impl QuestionPlan {
-    /// Makes an initial plan: the largest public labelled log leads, every private log takes part, with the least
-    /// threshold whose δ is a tenth of its account's. `None` if no log can lead.
+    /// Makes an initial plan: the largest public labelled log leads, or the largest private one without any; every
+    /// private log takes part, with the least threshold whose δ is a tenth of its account's. `None` if no log can lead.
     pub(in crate::kind::active_learning) fn first(
         datasets: &[Dataset],
         standings: &[(DatasetId, Vec<AccountStanding>)],
     ) -> Option<Self> {
-        let leads = |dataset: &&Dataset| dataset.visibility == Visibility::Public && dataset.classes > 0;
-        let lead = datasets.iter().filter(leads).max_by_key(|dataset| dataset.records)?;
+        let leads = |dataset: &&Dataset| dataset.classes > 0;
+        let order = |dataset: &&Dataset| (dataset.visibility == Visibility::Public, dataset.records);
+        let lead = datasets.iter().filter(leads).max_by_key(order)?;
         let private = || datasets.iter().filter(|dataset| dataset.visibility != Visibility::Public);
         let user = |dataset: &Dataset| {
             dataset.keeps_apart(PrivacyUnit::User)
@@ -71,6 +72,7 @@ impl QuestionPlan {
             aggregation: Aggregation::Majority,
             hours: 48.0,
             classifier: Classifier::default(),
+            training: TrainingPlan::default(),
             trials: RehearsalPlan {
                 on: false,
                 rates: "0.1, 0.25, 0.5, 0.75".to_owned(),
@@ -78,6 +80,7 @@ impl QuestionPlan {
                 questions: 250,
                 repeats: 3,
                 accuracy: 0.95,
+                deviation: 0.0,
             },
         })
     }

@@ -3,12 +3,12 @@
 use std::num::NonZeroU32;
 
 use undertone_api::dataset::{Dataset, Visibility};
-use undertone_api::job::active_learning::{Gate, Party, Rehearsal, Spec, TestSet};
+use undertone_api::job::active_learning::{Gate, Party, PrivateTraining, Rehearsal, Spec, TestSet};
 use undertone_api::problem::Violation;
 use undertone_api::question::Label;
-use undertone_privacy::{Epsilon, SamplingRate};
+use undertone_privacy::{Epsilon, NoiseMultiplier, SamplingRate};
 
-use super::{LogPart, QuestionPlan, RehearsalPlan};
+use super::{LogPart, QuestionPlan, RehearsalPlan, TrainingPlan};
 
 impl QuestionPlan {
     /// Converts the plan into a spec.
@@ -22,10 +22,13 @@ impl QuestionPlan {
         for (index, part) in self.participants().enumerate() {
             let dataset = datasets.iter().find(|dataset| dataset.id == part.dataset);
             let public = dataset.is_some_and(|dataset| dataset.visibility == Visibility::Public);
-            let silent = public && part.dataset == self.lead && !part.asks;
+            let silent = part.dataset == self.lead && (!public || !part.asks);
             let gate = if silent { None } else { parse_gate(part, index, &mut say) };
             participants.push(Party { dataset: part.dataset, gate });
         }
+        let private_lead =
+            datasets.iter().find(|dataset| dataset.id == self.lead && dataset.visibility != Visibility::Public);
+        let training = private_lead.and_then(|_| self.training.parse(&mut say));
         let labels = parse_labels(&self.labels, &mut say);
         let rehearsal = self.trials.on.then(|| self.trials.rehearsal(&mut say)).flatten();
         let seconds = self.hours * 3600.0;
@@ -48,7 +51,9 @@ impl QuestionPlan {
             labels,
             guidelines: self.guidelines.trim().replace("\r\n", "\n"),
             tests,
-            golden: self.golden,
+            // A private lead trains on all of its labelled rows.
+            golden: private_lead.map_or(self.golden, |lead| u32::try_from(lead.count(self.unit).0).unwrap_or(u32::MAX)),
+            private_lead: training,
             rounds: self.rounds,
             batch: self.batch,
             acquisition: self.acquisition,
@@ -107,6 +112,21 @@ fn parse_labels(text: &str, say: &mut impl FnMut(&str, String)) -> Vec<Label> {
     lines.enumerate().map(label).collect()
 }
 
+impl TrainingPlan {
+    fn parse(&self, say: &mut impl FnMut(&str, String)) -> Option<PrivateTraining> {
+        let at = |field: &str| format!("private_lead.{field}");
+        let rate = SamplingRate::new(self.rate).map_err(|error| say(&at("sampling_rate"), error.to_string()));
+        let noise = NoiseMultiplier::new(self.noise).map_err(|error| say(&at("noise_multiplier"), error.to_string()));
+        Some(PrivateTraining {
+            sampling_rate: rate.ok()?,
+            noise_multiplier: noise.ok()?,
+            clip: self.clip,
+            steps: self.steps,
+            learning_rate: self.learning_rate,
+        })
+    }
+}
+
 impl RehearsalPlan {
     fn rehearsal(&self, say: &mut impl FnMut(&str, String)) -> Option<Rehearsal> {
         let words =
@@ -125,6 +145,7 @@ impl RehearsalPlan {
             questions: self.questions,
             repeats: self.repeats,
             annotator_accuracy: self.accuracy,
+            annotator_deviation: self.deviation,
         })
     }
 }

@@ -5,7 +5,7 @@ use leptos::prelude::*;
 use undertone_api::budget::AccountStanding;
 use undertone_api::dataset::{Dataset, Visibility};
 use undertone_api::id::{ConsortiumId, DatasetId};
-use undertone_api::job::active_learning::{Gate, Spec};
+use undertone_api::job::active_learning::{Gate, PrivateTraining, Spec};
 use undertone_api::job::{Charge, JobKind as _, NewJob, Spec as AnySpec};
 use undertone_api::plan::{AccountBalances, AccountKey, PlanOffer, PlanParameter, PricedPlan, nearest};
 use undertone_api::problem::Violation;
@@ -56,7 +56,7 @@ pub(in crate::kind::active_learning) fn render_cost(
         {offers}
         <ul class="costs">{parties}</ul>
         {render_violations(&violations)}
-        <p class="hint">"One release of each private log is charged, once. Nothing is charged before every owner has approved and every ledger has reserved it."</p>
+        <p class="hint">"One release of each private log is charged, once; of a private lead each training. Nothing is charged before every owner has approved and every ledger has reserved it."</p>
     }
     .to_html()
 }
@@ -94,6 +94,9 @@ fn render_charge(
 ) -> AnyView {
     let line = |text: String| view! { <p class="hint">{text}</p> }.into_any();
     let bad = |text: String| view! { <p class="bad-text">{text}</p> }.into_any();
+    if let Some(training) = spec.private_training(dataset.id) {
+        return render_training(spec, &training, dataset, standings, priced);
+    }
     let Some(gate) = gate else { return line("Public: it is the lead, and contributes no questions.".to_owned()) };
     let Some(charge) = spec.cost(dataset) else {
         debug_assert_eq!(dataset.visibility, Visibility::Public, "only public data are not charged");
@@ -112,7 +115,7 @@ fn render_charge(
             bad(format!("Its owner has not set a budget for each {}.", unit_noun(spec.unit)))
         }
         Some(Err(NoPayment::Unpriced(why))) => bad(why),
-        Some(Ok(payment)) => render_payment(&payment),
+        Some(Ok(payment)) => render_payment(&payment, "such pool"),
     };
     let summary = format!(
         "For each {} ε {} at δ {}, once. About {} of {} are kept; a text asked {} is shown with probability about one half.",
@@ -129,11 +132,47 @@ fn render_charge(
         .into_any()
 }
 
-fn render_payment(payment: &Payment) -> AnyView {
+/// Renders the charges of a private lead's trainings.
+fn render_training(
+    spec: &Spec,
+    training: &PrivateTraining,
+    dataset: &Dataset,
+    standings: &[AccountStanding],
+    priced: Option<&PricedPlan>,
+) -> AnyView {
+    let line = |text: String| view! { <p class="hint">{text}</p> }.into_any();
+    let bad = |text: String| view! { <p class="bad-text">{text}</p> }.into_any();
+    let Some(charge) = spec.cost(dataset) else {
+        return line("Public: its training needs no noise, and nothing is charged.".to_owned());
+    };
+    let standing = standings.iter().find(|s| charge.is_on(s.unit, s.adjacency));
+    let quote = priced.and_then(|priced| priced.find_quote(dataset.id));
+    let gauge = match standing.zip(quote).map(|(standing, quote)| Payment::for_share(standing, quote, &charge)) {
+        None | Some(Err(NoPayment::NoBudget)) => {
+            bad(format!("Its owner has not set a budget for each {}.", unit_noun(spec.unit)))
+        }
+        Some(Err(NoPayment::Unpriced(why))) => bad(why),
+        Some(Ok(payment)) => render_payment(&payment, "such training"),
+    };
+    let others = others(dataset, &charge, standings, None).into_iter();
+    let others = others.map(|(text, fits)| if fits { line(text) } else { bad(text) }).collect_view();
+    let batch = training.sampling_rate.get() * dataset.count(spec.unit).0 as f64;
+    let summary = format!(
+        "Private: it leads, and contributes no questions. {} of {} each are charged; about {} of {} are in a step, with noise of {} times the clip.",
+        words::plural(charge.releases, "training"),
+        words::plural(training.steps.into(), "noisy step"),
+        words::count(batch.round() as u64),
+        words::plural(dataset.count(spec.unit).0, unit_noun(spec.unit)),
+        words::number(training.noise_multiplier.get()),
+    );
+    view! { {gauge}{others}{line(summary)} }.into_any()
+}
+
+fn render_payment(payment: &Payment, noun: &str) -> AnyView {
     let ghost = payment.ghost;
     let capacity = match payment.further {
-        (0, _) => "no other such pool".to_owned(),
-        (pools, _) => format!("{} more", words::plural(pools, "such pool")),
+        (0, _) => format!("no other {noun}"),
+        (count, _) => format!("{} more", words::plural(count, noun)),
     };
     let leaves = ghost.fits.then(|| {
         format!(
@@ -260,6 +299,10 @@ fn render_offers(offers: Vec<PlanOffer>, plan: &QuestionPlan, consortium: Consor
     let row = |offer: PlanOffer| {
         let mut turned = plan.clone();
         for change in &offer.changes {
+            if offer.knob == PlanParameter::Noise {
+                turned.training.noise = change.to;
+                continue;
+            }
             for part in turned.parts.iter_mut().filter(|part| Some(part.dataset) == change.dataset) {
                 match offer.knob {
                     PlanParameter::Threshold => part.threshold = change.to as u32,

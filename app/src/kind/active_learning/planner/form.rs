@@ -77,8 +77,12 @@ fn render_job(plan: &QuestionPlan) -> AnyView {
 }
 
 fn render_lead(plan: &QuestionPlan, datasets: &[Dataset]) -> AnyView {
-    let public = datasets.iter().filter(|dataset| dataset.visibility == Visibility::Public && dataset.classes > 0);
-    let leads = public.map(|dataset| (dataset.id.to_string(), dataset.name.clone())).collect();
+    let labelled = datasets.iter().filter(|dataset| dataset.classes > 0);
+    let name = |dataset: &Dataset| match dataset.visibility {
+        Visibility::Public => dataset.name.clone(),
+        Visibility::Private | Visibility::Open => format!("{}, private", dataset.name),
+    };
+    let leads = labelled.map(|dataset| (dataset.id.to_string(), name(dataset))).collect();
     render_choice(
         "ask[lead]".to_owned(),
         "Lead: trains the classifier and chooses the questions",
@@ -173,7 +177,28 @@ fn render_classifier(plan: &QuestionPlan) -> AnyView {
                 {render_number(name("batch"), "Batch size", f64::from(classifier.batch), (1.0, 4096.0), true)}
                 {render_number(name("learning_rate"), "Learning rate", classifier.learning_rate, (0.0, 1.0), false)}
             </details>
+            {render_training(plan)}
         </fieldset>
+    }
+    .into_any()
+}
+
+/// Renders the fields of a private lead's training, which have no effect on a public one.
+fn render_training(plan: &QuestionPlan) -> AnyView {
+    let training = &plan.training;
+    let name = |field: &str| format!("ask[training][{field}]");
+    view! {
+        <details>
+            <summary>"Training of a private lead"</summary>
+            <p class="hint">
+                "A private lead trains by DP-SGD on its labelled rows, before the first question and after each round. Each training is charged. It asks no questions of its own."
+            </p>
+            {render_number(name("rate"), "Sampling rate q", training.rate, (0.0, 1.0), false)}
+            {render_number(name("noise"), "Noise multiplier z", training.noise, (1.0 / 1024.0, 1024.0), false)}
+            {render_number(name("clip"), "Clip C", training.clip, (0.0, 1e6), false)}
+            {render_number(name("steps"), "Steps per training", f64::from(training.steps), (1.0, 10_000.0), true)}
+            {render_number(name("learning_rate"), "Learning rate with noise", training.learning_rate, (0.0, 1.0), false)}
+        </details>
     }
     .into_any()
 }
@@ -189,7 +214,8 @@ fn render_rehearsal(plan: &QuestionPlan) -> AnyView {
             {render_line(name("thresholds"), "Thresholds k", rehearsal.thresholds.clone(), "5, 10", true)}
             {render_number(name("questions"), "Questions per trial", f64::from(rehearsal.questions), (1.0, 100_000.0), true)}
             {render_number(name("repeats"), "Repeats", f64::from(rehearsal.repeats), (1.0, 20.0), true)}
-            {render_number(name("accuracy"), "Accuracy of a simulated annotator", rehearsal.accuracy, (0.0, 1.0), false)}
+            {render_number(name("accuracy"), "Mean accuracy of the simulated annotators", rehearsal.accuracy, (0.0, 1.0), false)}
+            {render_number(name("deviation"), "Standard deviation of their accuracy", rehearsal.deviation, (0.0, 0.5), false)}
         </fieldset>
     }
     .into_any()

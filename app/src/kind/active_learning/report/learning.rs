@@ -36,11 +36,47 @@ pub(in crate::kind::active_learning) fn render_headline(report: &LearningReport<
     let others: Vec<String> = gains
         .map(|(test, (before, after))| format!("{test}: {}, from {}", words::percent(after), words::percent(before)))
         .collect();
+    let choice = report.outcome.and_then(describe_choice);
     view! {
         <p class="headline">{text}</p>
+        {choice.map(|choice| view! { <p class="headline-small">{choice}</p> })}
         {(!others.is_empty()).then(|| view! { <p>{others.join("; ")}"."</p> })}
     }
     .into_any()
+}
+
+/// Describes the kept classifier, if later answers made it worse on the first test set. A difference of less than one
+/// standard error of it is stated as such: both measurements are on the same examples.
+fn describe_choice(outcome: &Report) -> Option<String> {
+    let last = outcome.learning.last()?;
+    let best = outcome.learning.iter().find(|point| Some(point.round) == outcome.best)?;
+    let best_result = best.tests.first()?;
+    let last_result = last.tests.first()?;
+    if best_result.accuracy <= last_result.accuracy {
+        return None;
+    }
+    let difference = best_result.accuracy - last_result.accuracy;
+    let remark = if difference < compute_standard_error(last_result) {
+        ", which is less than one standard error of the test set"
+    } else {
+        ""
+    };
+    let name = name_point(best);
+    let (since, name) = match best.round {
+        0 => (String::new(), "of the golden set alone".to_owned()),
+        round => (format!(" after round {round}"), "of that round".to_owned()),
+    };
+    Some(format!(
+        "The answers{since} made the classifier worse: the one {name} is kept, with {} on {}; the last is {} points lower{remark}.",
+        words::percent(best_result.accuracy),
+        best_result.name,
+        words::points(difference).trim_start_matches('+'),
+    ))
+}
+
+/// Names a point of the learning curve.
+fn name_point(point: &LearningPoint) -> String {
+    if point.round == 0 { "golden set alone".to_owned() } else { format!("round {}", point.round) }
 }
 
 fn find_result<'a>(point: &'a LearningPoint, name: &str) -> Option<&'a TestResult> {
@@ -55,8 +91,9 @@ pub(super) fn render_section(report: &LearningReport<'_>, outcome: &Report) -> A
     view! {
         <section class="panel"><h2>"Learning from the answers"</h2>{render_table(report, outcome)}</section>
         <section class="charts" aria-label="Charts of learning from the answers">
-            {plot_accuracy(report, outcome).draw().show()}
+            {(!report.spec.tests.is_empty()).then(|| plot_accuracy(report, outcome).draw().show())}
             {plot_uncertainty(&outcome.uncertainty).map(|bars| bars.draw().show())}
+            {plot_confidence(&outcome.uncertainty).map(|bars| bars.draw().show())}
         </section>
     }
     .into_any()
@@ -73,7 +110,8 @@ fn render_table(report: &LearningReport<'_>, outcome: &Report) -> AnyView {
             });
             view! { <td data-label=(*test).to_owned() class="number" title=more>{accuracy}</td> }
         });
-        let name = if point.round == 0 { "golden set alone".to_owned() } else { format!("round {}", point.round) };
+        let is_kept = outcome.best == Some(point.round);
+        let name = if is_kept { format!("{}, kept", name_point(point)) } else { name_point(point) };
         view! {
             <tr>
                 <th scope="row">{name}</th>
@@ -150,22 +188,51 @@ pub(super) fn measure_span(curves: &[AccuracyCurve]) -> (f64, f64) {
 
 /// Draws the classifier's uncertainty before the first round and before the last.
 fn plot_uncertainty(all: &[UncertaintyHistogram]) -> Option<BarDrawing> {
+    plot_bins(
+        all,
+        |before| &before.bins,
+        "Uncertainty of the remaining questions",
+        "uncertainty",
+        "entropy, share of its maximum",
+    )
+}
+
+/// Draws the classifier's confidence before the first round and before the last; `None` for reports of earlier versions.
+fn plot_confidence(all: &[UncertaintyHistogram]) -> Option<BarDrawing> {
+    let drawing = plot_bins(
+        all,
+        |before| &before.confidence,
+        "Confidence in the remaining questions",
+        "confidence",
+        "probability of the most probable label",
+    )?;
+    (!drawing.counts.is_empty()).then_some(drawing)
+}
+
+/// Draws one of the histograms before the last round, filled, and before the first, as an outline.
+fn plot_bins(
+    all: &[UncertaintyHistogram],
+    bins: fn(&UncertaintyHistogram) -> &[u64],
+    title: &str,
+    file: &str,
+    x: &str,
+) -> Option<BarDrawing> {
     let first = all.first()?;
     let last = all.last()?;
-    let width = 1.0 / last.bins.len().max(1) as f64;
+    let width = 1.0 / bins(last).len().max(1) as f64;
     let edge = |index: usize| index as f64 * width;
-    let counts = last.bins.iter().enumerate().map(|(index, count)| (edge(index), edge(index + 1), *count)).collect();
+    let counts = bins(last).iter().enumerate().map(|(index, count)| (edge(index), edge(index + 1), *count)).collect();
     let outline = (first.round != last.round)
-        .then(|| BarOutline { name: format!("before round {}", first.round), counts: first.bins.clone() });
+        .then(|| BarOutline { name: format!("before round {}", first.round), counts: bins(first).to_vec() });
     let note = match &outline {
         Some(_) => format!("Filled: before round {}. Dashed outline: before round {}.", last.round, first.round),
         None => format!("Before round {}.", last.round),
     };
     Some(BarDrawing {
-        title: "Uncertainty of the remaining questions".to_owned(),
-        file: "uncertainty".to_owned(),
+        title: title.to_owned(),
+        file: file.to_owned(),
         note,
-        x: "entropy, share of its maximum".to_owned(),
+        x: x.to_owned(),
         y: "questions".to_owned(),
         name: format!("before round {}", last.round),
         counts,
@@ -177,9 +244,9 @@ fn plot_uncertainty(all: &[UncertaintyHistogram]) -> Option<BarDrawing> {
 
 #[cfg(test)]
 mod tests {
-    use undertone_api::job::active_learning::{TestResult, UncertaintyHistogram};
+    use undertone_api::job::active_learning::{LearningPoint, Report, TestResult, UncertaintyHistogram};
 
-    use super::{compute_standard_error, plot_uncertainty};
+    use super::{compute_standard_error, describe_choice, plot_confidence, plot_uncertainty};
 
     #[test]
     fn standard_error_falls_with_examples() {
@@ -190,10 +257,33 @@ mod tests {
     }
 
     #[test]
-    fn uncertainty_histogram_covers_zero_to_one() {
-        let bars = plot_uncertainty(&[UncertaintyHistogram { round: 1, bins: vec![1; 20] }]).expect("a round");
+    fn histograms_cover_zero_to_one() {
+        let before = UncertaintyHistogram { round: 1, bins: vec![1; 20], confidence: vec![2; 20] };
+        let bars = plot_uncertainty(std::slice::from_ref(&before)).expect("a round");
         assert_eq!(bars.counts.len(), 20);
         assert!((bars.counts[19].1 - 1.0).abs() < 1e-12 && bars.outline.is_none());
         assert!(plot_uncertainty(&[]).is_none());
+        let bars = plot_confidence(std::slice::from_ref(&before)).expect("a round");
+        assert_eq!((bars.counts.len(), bars.counts[19].2), (20, 2));
+        assert!(plot_confidence(&[UncertaintyHistogram { confidence: Vec::new(), ..before }]).is_none());
+    }
+
+    #[test]
+    fn worse_answers_are_stated() {
+        let point = |round, accuracy| {
+            let tests = vec![TestResult { name: "calls".to_owned(), accuracy, loss: 1.0, examples: 1000 }];
+            LearningPoint { round, asked: 0, labelled: 0, tests }
+        };
+        let outcome = |best, accuracies: [f64; 3]| Report {
+            best,
+            learning: (0..).zip(accuracies).map(|(round, accuracy)| point(round, accuracy)).collect(),
+            ..Report::default()
+        };
+        let text = describe_choice(&outcome(Some(1), [0.5, 0.75, 0.625])).expect("the end is worse");
+        assert!(text.contains("after round 1 made") && text.contains("on calls; the last is 12.50 points"), "{text}");
+        let text = describe_choice(&outcome(Some(0), [0.75, 0.5, 0.745])).expect("the end is worse");
+        assert!(text.contains("golden set alone is kept") && text.contains("standard error"), "{text}");
+        assert_eq!(describe_choice(&outcome(Some(2), [0.5, 0.6, 0.7])), None);
+        assert_eq!(describe_choice(&outcome(None, [0.7, 0.6, 0.5])), None, "an earlier version keeps the last");
     }
 }

@@ -3,6 +3,7 @@
 use leptos::prelude::*;
 use undertone_api::job::active_learning::{RehearsalResult, RehearsedPoint, Report};
 
+use super::super::description::describe_simulated;
 use super::{LearningReport, UsedGate, learning};
 use crate::component::drawing::{AccuracyCurve, DrawingTable, HeatMap, HeatSquare, LineDrawing, TableCell};
 use crate::words;
@@ -27,10 +28,10 @@ pub(super) fn render_section(report: &LearningReport<'_>, outcome: &Report) -> A
     let grid = TrialGrid::new(&outcome.rehearsal, report.used_gates());
     let method = report.spec.rehearsal.as_ref().map(|rehearsal| {
         format!(
-            "On the lead’s public log, treated as private: {} in each trial, {} of each, with simulated annotators who are right {} of the time.",
+            "On the lead’s public log, treated as private: {} in each trial, {} of each, with {}.",
             words::plural(rehearsal.questions.into(), "question"),
             words::plural(rehearsal.repeats.into(), "trial"),
-            words::percent(rehearsal.annotator_accuracy)
+            describe_simulated(rehearsal)
         )
     });
     // The promise is that of the budgets: a gate that costs more δ than they have fits none of them.

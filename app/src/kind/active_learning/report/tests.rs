@@ -14,6 +14,8 @@ async fn report_shows_learning_costs_and_agreement() {
         "with the golden set alone it was",
         "Accuracy against labels",
         "Uncertainty of the remaining questions",
+        "Confidence in the remaining questions",
+        "round 5, kept",
         "Accuracy against β and k",
         "Released questions and δ against β and k",
         "As chosen, β 0.25 and k 20: ",
@@ -43,7 +45,7 @@ async fn drawings_have_sentence_table_and_files() {
     let asked = dashboard.asked;
     let page = dashboard.render(&path::report(consortium, asked), true, "").await.body;
     let drawings = page.matches("<figure class=\"chart still").count();
-    assert_eq!(drawings, 9, "a curve, a histogram, two heat maps, four rates, the frequencies");
+    assert_eq!(drawings, 10, "a curve, two histograms, two heat maps, four rates, the frequencies");
     assert_eq!(page.matches("download=\"").count() - 2, 2 * drawings, "each has two files, the report two of its own");
     for drawing in page.split("<figure class=\"chart still").skip(1) {
         let label = drawing.split("aria-label=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap_or_default();
@@ -73,5 +75,5 @@ async fn report_file_has_every_drawing_and_no_resources() {
     for link in file.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next()) {
         assert!(link.starts_with("data:text/csv") || link.starts_with("data:image/svg+xml"), "{link}");
     }
-    assert_eq!(file.matches("<figure class=\"chart still").count(), 9);
+    assert_eq!(file.matches("<figure class=\"chart still").count(), 10);
 }

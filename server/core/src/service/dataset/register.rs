@@ -23,6 +23,8 @@ use crate::model::{dataset, job, participant, worker};
 use crate::service::approval;
 use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
 
+/// The most labels that a query log that is not public can declare: as many as a job may have.
+const MOST_DECLARED: u32 = 200;
 /// The highest number of coefficients in a frame, and of classes.
 const WIDEST: u32 = 1_000_000;
 
@@ -217,8 +219,9 @@ fn violations(registration: &DatasetRegistration) -> Vec<Violation> {
     violations
 }
 
-/// Checks the rules for each kind of content. Speech has coefficients and classes. The labels of a private query log
-/// are never disclosed. For recordings without labels, only the words are protected, and the length is stated.
+/// Checks the rules for each kind of content. Speech has coefficients and classes. Of a private query log the number of
+/// declared labels is registered, and the labels that its rows have are not.
+/// For recordings without labels, only the words are protected, and the length is stated.
 fn check_content(registration: &DatasetRegistration, violations: &mut Vec<Violation>) {
     let mut within = |field: &str, count: u32, least: u32, most: u32| {
         if !(least..=most).contains(&count) {
@@ -232,12 +235,8 @@ fn check_content(registration: &DatasetRegistration, violations: &mut Vec<Violat
         }
         DatasetContent::Queries => {
             within("inputs", registration.inputs, 0, 0);
-            within(
-                "classes",
-                registration.classes,
-                0,
-                if registration.visibility == Visibility::Public { WIDEST } else { 0 },
-            );
+            let most = if registration.visibility == Visibility::Public { WIDEST } else { MOST_DECLARED };
+            within("classes", registration.classes, 0, most);
             if registration.units.contains(&PrivacyUnit::Speaker) {
                 violations.push(Violation::new(
                     "units",

@@ -119,7 +119,7 @@ on_both! {
         assert_eq!(register(&app.ctx, site, &log).await.expect("registered").content, DatasetContent::Queries);
         assert_eq!(register(&app.ctx, site, &registration()).await.expect("registered").content, DatasetContent::Speech);
         for (wrong, field) in [
-            (DatasetRegistration { classes: 3, ..log.clone() }, "classes"),
+            (DatasetRegistration { classes: 201, ..log.clone() }, "classes"),
             (DatasetRegistration { inputs: 13, ..log.clone() }, "inputs"),
             (DatasetRegistration { units: undertone_api::dataset::usual_units(), ..log.clone() }, "units"),
             (DatasetRegistration { inputs: 0, ..registration() }, "inputs"),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 use undertone_api::dataset::{Dataset, DatasetContent, DatasetRegistration, SizeClass, Visibility};
 use undertone_api::id::{DatasetId, MemberId, QuestionId};
-use undertone_api::job::active_learning::Report as LearningReport;
+use undertone_api::job::active_learning::{Report as LearningReport, TRAINING};
 use undertone_api::job::{Charge, Job, NewJob, Report, Spec};
 use undertone_api::member::{Role, RoleGrant, RoleScope};
 use undertone_api::question::{Annotation, AnnotationQueue, Answer, NewAnnotation};
@@ -20,9 +20,9 @@ use crate::error::Error;
 use crate::exchange::object::digest;
 use crate::service::finish::{PartOutcome, finish};
 use crate::service::question::{self, PoolHeader, QuestionChoice};
-use crate::service::round::AcceptedSubmission;
+use crate::service::round::{self, AcceptedSubmission, VectorHeader};
 use crate::service::world::{TestConsortium, TestSite};
-use crate::service::{dataset, job as jobs};
+use crate::service::{approval, dataset, job as jobs};
 
 pub struct QuestionJob {
     pub world: TestConsortium,
@@ -49,19 +49,64 @@ impl QuestionJob {
 
     /// Proposes the job of [`QuestionJob::new`] with `seconds` for a round, and approves it; no worker has begun.
     pub(crate) async fn queued(ctx: &Ctx, annotators: u32, seconds: u32) -> (TestConsortium, Job) {
-        let mut world = TestConsortium::new(ctx, 2, 50.0).await;
-        for number in 0..world.sites.len() {
-            let dataset = queries(ctx, &world.sites[number], number).await;
-            (world.sites[number].dataset, world.sites[number].lineage) = (dataset.id, dataset.lineage);
-            if number > 0 {
-                world.set_budget(&world.sites[number], 50.0).await.unwrap();
-            }
-        }
+        let world = Self::registered(ctx, Visibility::Public).await;
         let spec = spec([0, 1, 2].map(|site| world.sites[site].dataset), annotators, seconds);
         let new = NewJob { title: "what people ask".to_owned(), spec };
         let job = jobs::propose(ctx, &world.sites[0].steward, world.consortium, new).await.unwrap();
         let job = world.approved(job).await;
         (world, job)
+    }
+
+    /// Registers queries at all sites, and budgets of those that are not public.
+    async fn registered(ctx: &Ctx, lead: Visibility) -> TestConsortium {
+        let mut world = TestConsortium::new(ctx, 2, 50.0).await;
+        for number in 0..world.sites.len() {
+            let visibility = if number == 0 { lead } else { Visibility::Private };
+            let dataset = register_queries(ctx, &world.sites[number], number, visibility).await;
+            (world.sites[number].dataset, world.sites[number].lineage) = (dataset.id, dataset.lineage);
+            if visibility != Visibility::Public {
+                world.set_budget(&world.sites[number], 50.0).await.unwrap();
+            }
+        }
+        world
+    }
+
+    /// Starts the job of [`QuestionJob::new`] with a private lead, without a test set.
+    pub async fn led_privately(ctx: &Ctx) -> Self {
+        let world = Self::registered(ctx, Visibility::Private).await;
+        let Spec::ActiveLearning(mut spec) = spec([0, 1, 2].map(|site| world.sites[site].dataset), 1, 60) else {
+            panic!("it is of this kind")
+        };
+        let training = json!({
+            "sampling_rate": 0.125, "noise_multiplier": 2, "clip": 1, "steps": 10, "learning_rate": 0.05,
+        });
+        spec.private_lead = Some(serde_json::from_value(training).unwrap());
+        spec.tests.clear();
+        spec.golden = 10_000;
+        let new = NewJob { title: "what our people ask".to_owned(), spec: Spec::ActiveLearning(spec) };
+        let steward = &world.sites[0].steward;
+        let job = jobs::propose(ctx, steward, world.consortium, new).await.unwrap();
+        let job = approval::approve(ctx, steward, job.summary.id, world.sites[0].dataset).await.unwrap();
+        let job = world.approved(job).await;
+        Self::started(world, job).await
+    }
+
+    /// Sends the lead's vector of a training, with receipts.
+    pub async fn trains(&self, round: u32, receipts: Vec<Signed>) -> Result<AcceptedSubmission, Error> {
+        let data: Vec<u8> = [0.5_f32, -0.25].iter().flat_map(|value| value.to_le_bytes()).collect();
+        let header = VectorHeader {
+            lease: self.leases[0].clone(),
+            series: TRAINING.to_owned(),
+            round,
+            receipts,
+            length: 2,
+            digest: digest(&data),
+            size: data.len() as u64,
+            offset: 0,
+        };
+        let mut upload = round::begin(self.ctx(), self.world.sites[0].worker, header).await?;
+        upload.write(&data).await?;
+        upload.accept(self.ctx()).await
     }
 
     /// Starts a queued job: every worker takes up its part.
@@ -88,6 +133,11 @@ impl QuestionJob {
 
     /// Returns a site's receipt for a pool, the next in its chain.
     pub fn receipt(&mut self, site: usize) -> Signed {
+        self.receipt_in(site, "pool", 1)
+    }
+
+    /// Returns a site's receipt for a release in a series, the next in its chain.
+    pub fn receipt_in(&mut self, site: usize, series: &str, round: u32) -> Signed {
         let charge = self.charge(site);
         let site = &mut self.world.sites[site];
         site.sequence += 1;
@@ -99,8 +149,8 @@ impl QuestionJob {
             lineage: site.lineage,
             job: self.job.summary.id,
             manifest: self.job.manifest.clone(),
-            series: "pool".to_owned(),
-            round: 1,
+            series: series.to_owned(),
+            round,
             attempt: 1,
             unit: charge.unit,
             adjacency: charge.adjacency,
@@ -217,12 +267,12 @@ impl QuestionJob {
     }
 }
 
-/// Registers queries at a site: those of the first one are public, and have labels.
-pub async fn queries(ctx: &Ctx, site: &TestSite, number: usize) -> Dataset {
+/// Registers queries at a site: those of the first one have labels.
+async fn register_queries(ctx: &Ctx, site: &TestSite, number: usize, visibility: Visibility) -> Dataset {
     let registration = DatasetRegistration {
         name: "queries".to_owned(),
         lineage: ctx.id(),
-        visibility: if number == 0 { Visibility::Public } else { Visibility::Private },
+        visibility,
         content: DatasetContent::Queries,
         inputs: 0,
         classes: if number == 0 { 3 } else { 0 },

@@ -121,6 +121,8 @@ async fn now(ctx: &Ctx, row: &job::Model, parts: &[JobParticipant], rounds: &[Ro
             missing => format!("waits for the worker of {}: not connected", missing.join(", ")),
         },
         JobState::Paused => describe_pause(ctx.db.read(), row).await?,
+        // The next training of a private lead is open while people answer.
+        JobState::Running if row.asks => question::standing(ctx, row, parts).await?,
         JobState::Running => match rounds.iter().find(|round| round.closed_at.is_none()) {
             Some(open) => {
                 let part = |submission: &RoundSubmission| parts.iter().find(|part| part.dataset == submission.dataset);
@@ -144,7 +146,6 @@ async fn now(ctx: &Ctx, row: &job::Model, parts: &[JobParticipant], rounds: &[Ro
                     }
                 }
             }
-            None if row.asks => question::standing(ctx, row, parts).await?,
             None if row.rounds_done < row.rounds => {
                 let lead = parts.first().map_or("the lead", |part| part.organization_name.as_str());
                 match parts

@@ -1,17 +1,19 @@
 //! A job of two sites on disk, of which one leads and one asks, with annotators in memory.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
 use undertone_api::dataset::Visibility;
-use undertone_api::id::QuestionId;
-use undertone_api::job::active_learning::{POOL, Report, Spec};
+use undertone_api::id::{DatasetId, QuestionId};
+use undertone_api::job::active_learning::{POOL, PrivateTraining, Report, Spec, TRAINING};
 use undertone_api::job::{Measurement, Report as AnyReport, Spec as AnySpec};
 use undertone_api::question::Answer;
 use undertone_api::signed::Manifest;
+use undertone_privacy::SamplingRate;
 use uuid::Uuid;
 
+use crate::dp::randomness::Purpose;
 use crate::fixture::{self, LEAD as LEAD_DATASET, ORGANIZATION, OURS, WORKER, active_learning, local};
 use crate::queries::log::{ColumnMap, ReadOptions};
 use crate::queries::prepare::{PrepareOptions, prepare};
@@ -29,6 +31,10 @@ pub(super) const FREQUENT_TEXTS: usize = 60;
 pub(super) const CALLS_BEFORE_FILES: u32 = 9;
 
 const POOL_KEY: RoundKey<'static> = RoundKey::new(POOL, 1);
+/// The public test set of a job with a private lead.
+const EXAM: DatasetId = DatasetId(Uuid::from_u128(77));
+/// Noisy steps of each training of a private lead.
+pub(super) const STEPS: u32 = 40;
 
 /// A job of a lead and of an asking participant.
 pub(super) struct TestAnnotation {
@@ -61,6 +67,14 @@ fn write_log(folder: &Path, name: &str, csv: &str, has_labels: bool) {
         options.test = vec!["test".to_owned()];
     }
     prepare(&options, &SilentProgress).unwrap();
+}
+
+/// Returns the lead's log: 60 labelled rows to learn from, and 20 that are held out.
+fn labelled_log() -> String {
+    let row = |subset: &'static str| move |text: String| format!("{text},1,{},{subset}\n", true_label(&text));
+    let train = texts("public", 30).into_iter().map(row("train"));
+    let rows: String = train.chain(texts("test", 10).into_iter().map(row("test"))).collect();
+    format!("text,count,label,subset\n{rows}")
 }
 
 /// Returns annotators of whom those with `true` give the true label and the others the wrong one.
@@ -96,13 +110,7 @@ impl TestAnnotation {
     /// Makes the fixtures' job after `change`, with logs on disk.
     pub(super) fn new(change: impl FnOnce(&mut Spec)) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let row = |subset: &'static str| move |text: String| format!("{text},1,{},{subset}\n", true_label(&text));
-        let public: String = texts("public", 30)
-            .into_iter()
-            .map(row("train"))
-            .chain(texts("test", 10).into_iter().map(row("test")))
-            .collect();
-        write_log(folder.path(), "lead", &format!("text,count,label,subset\n{public}"), true);
+        write_log(folder.path(), "lead", &labelled_log(), true);
         let frequent = texts("patient", FREQUENT_TEXTS / 2).into_iter().map(|text| format!("{text},400\n"));
         let rare = texts("secret", 20).into_iter().map(|text| format!("{text},1\n"));
         let rows = frequent.chain(rare).collect::<String>();
@@ -117,6 +125,71 @@ impl TestAnnotation {
         server.state().public.insert(LEAD_DATASET);
         server.state().answers = Some(annotators(&[true]));
         Self { manifest, server }
+    }
+
+    /// Makes the fixtures' job after `change`, with a private lead that is measured on a public test set.
+    pub(super) fn with_private_lead(change: impl FnOnce(&mut Spec)) -> Self {
+        let mut job = Self::new(|spec| {
+            spec.tests[0].dataset = EXAM;
+            spec.private_lead = Some(PrivateTraining {
+                sampling_rate: SamplingRate::new(0.5).unwrap(),
+                noise_multiplier: fixture::z(0.5),
+                clip: 1.0,
+                steps: STEPS,
+                learning_rate: 0.1,
+            });
+            change(spec);
+        });
+        write_log(job.server.folder(), "exam", &labelled_log(), true);
+        let exam = job.server.folder().join("exam");
+        {
+            let mut state = job.server.state();
+            state.datasets.insert(EXAM, exam);
+            state.public = HashSet::from([EXAM]);
+        }
+        let lead = local(Visibility::Private).to_dataset(LEAD_DATASET, ORGANIZATION, WORKER);
+        job.manifest.participants[LEAD].charge = job.manifest.spec.cost(&lead);
+        job.manifest.participants[LEAD].units = 50;
+        job
+    }
+
+    /// Makes the lead's randomness repeatable.
+    pub(super) fn seed_lead(&self) {
+        self.server.state().site(LEAD).seed = Some(9);
+    }
+
+    /// Crashes the lead at a point of a training.
+    pub(super) fn crash_at_training(&self, point: CrashPoint, round: u32) {
+        self.server.state().site(LEAD).crash(point, RoundKey::new(TRAINING, round));
+    }
+
+    /// Makes the lead's site refuse every release.
+    pub(super) fn refuse_releases(&self) {
+        self.server.state().site(LEAD).refuses = true;
+    }
+
+    /// Returns the number of the lead's payments.
+    pub(super) fn lead_payments(&self) -> u32 {
+        self.server.state().site(LEAD).payments
+    }
+
+    /// Returns how often the lead drew batches, and how often noise.
+    pub(super) fn lead_draws(&self) -> [u32; 2] {
+        let mut state = self.server.state();
+        [Purpose::Sampling, Purpose::Noise]
+            .map(|purpose| state.site(LEAD).draws.get(&(purpose as u32)).copied().unwrap_or(0))
+    }
+
+    /// Returns the released vectors of the lead's trainings, by round.
+    pub(super) fn trainings(&self) -> BTreeMap<u32, Vec<f32>> {
+        let state = self.server.state();
+        let trainings = state.vectors.iter().filter(|((series, _), _)| series == TRAINING);
+        trainings.map(|((_, round), vectors)| (*round, vectors[&LEAD].clone())).collect()
+    }
+
+    /// Returns the names of the files at the server.
+    pub(super) fn file_names(&self) -> Vec<String> {
+        self.server.state().files.keys().cloned().collect()
     }
 
     /// Runs one process of one participant.

@@ -2,13 +2,14 @@
 
 use sea_orm::ConnectionTrait as _;
 use undertone_api::job::JobState;
+use undertone_api::job::active_learning::TRAINING;
 use undertone_api::problem::Code;
 use undertone_api::signed::certificate::FigureMethod;
 
 use crate::service::certificate::verify::{TrustedInputs, verify};
 use crate::service::finish::PartOutcome;
 use crate::service::world::poll::QuestionJob;
-use crate::service::{certificate, job, question, report};
+use crate::service::{certificate, job, question, report, round};
 use crate::testing::on_both;
 
 on_both! {
@@ -42,6 +43,41 @@ on_both! {
         let late = poll.says(&poll.annotator(), poll.id(1, "a"), "what").await.unwrap_err();
         assert_eq!(late.code(), Code::RoundClosed);
         assert_eq!(question::asking(&app.ctx, steward, poll.world.consortium).await.unwrap().len(), 1);
+    }
+
+    async fn a_private_lead_pays_for_each_training_and_is_certified(app: &TestApp) {
+        let mut poll = QuestionJob::led_privately(&app.ctx).await;
+        let charge = poll.charge(0);
+        assert_eq!(charge.releases, 4, "before the first of three rounds, and after each");
+        poll.asks(1, &["a", "b"]).await.unwrap();
+        poll.asks(2, &["c"]).await.unwrap();
+        poll.pools().await.unwrap();
+        assert!(poll.trains(1, Vec::new()).await.is_err(), "an unpaid classifier is refused");
+        let receipt = poll.receipt_in(0, TRAINING, 1);
+        poll.trains(1, vec![receipt]).await.unwrap();
+        let (worker, lease) = (poll.world.sites[0].worker, &poll.leases[0]);
+        let mean = round::average(&app.ctx, worker, lease, TRAINING, 1, 0).await.unwrap();
+        assert!(mean.is_some(), "the one vector closes the round");
+        poll.chooses(1, &[poll.id(1, "a")]).await.unwrap();
+        let steward = poll.world.sites[1].steward.clone();
+        let progress = job::progress(&app.ctx, &steward, poll.job.summary.id).await.unwrap();
+        assert_eq!(progress.now, "round 1 of 3: 0 of 1 questions are answered", "and not the open training");
+        poll.says(&poll.annotator(), poll.id(1, "a"), "what").await.unwrap();
+        assert_eq!(poll.answers(1).await.unwrap().len(), 1);
+        let receipt = poll.receipt_in(0, TRAINING, 2);
+        poll.trains(2, vec![receipt]).await.unwrap();
+        let job = poll.finish().await;
+        assert_eq!(job.summary.state, JobState::Finished);
+        let account = poll.world.account(0).await;
+        assert!(account.spent > 0.0 && account.committed == account.spent, "nothing stays reserved");
+        let certificate = certificate::get(&app.ctx, &steward, job.summary.id).await.unwrap();
+        let charged = certificate.parties[0].charged.as_ref().unwrap();
+        assert_eq!((charged.releases.committed, charged.releases.counted), (2, 4));
+        assert_eq!(charged.mechanism.event, charge.event);
+        let file = certificate::file(&app.ctx, &steward, job.summary.id).await.unwrap();
+        let keys = TrustedInputs { server_key: Some(app.ctx.signer.verifying_key()), ..TrustedInputs::default() };
+        let verdict = verify(&file, &keys);
+        assert!(verdict.holds(), "{verdict}");
     }
 
     async fn a_job_that_nobody_can_ask_in_any_more_fails_and_gives_back_what_it_held(app: &TestApp) {

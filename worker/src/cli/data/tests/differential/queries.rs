@@ -29,7 +29,14 @@ pub(super) const CASES: &[(&str, OptionCase)] = &[
     ("text-column", Tried(&["--text-column subset --user-column user"])),
     ("user-column", Tried(&["--user-column user"])),
     ("count-column", Tried(&["--count-column count --user-column user"])),
-    ("label-column", Refused("--label-column subset", "--visibility public")),
+    ("label-column", Refused("--label-column subset", "--labels")),
+    (
+        "labels",
+        Tried(&[
+            "--label-column subset --labels test,train --user-column user",
+            "--label-column subset --labels other",
+        ]),
+    ),
     ("subset-column", Tried(&["--subset-column subset --test-subset test --user-column user"])),
     ("test-subset", Tried(&["--subset-column subset --test-subset test"])),
     ("train-subset", Tried(&["--subset-column subset --train-subset train --user-column user"])),
@@ -121,8 +128,8 @@ fn write(dir: &Path, samples: &[&QuerySample]) {
     writer.close().unwrap();
 }
 
-/// A row: its text, count, user and part. Users are identified by name, independent of the dataset's key.
-type QueryRow = (String, u64, Option<&'static str>, bool);
+/// A row: its text, count, user, label and part. Users are identified by name, independent of the dataset's key.
+type QueryRow = (String, u64, Option<&'static str>, Option<u16>, bool);
 
 pub(super) struct QueryData;
 
@@ -147,7 +154,7 @@ impl DataKind for QueryData {
         for subset in [Subset::Train, Subset::Test] {
             for row in reader.rows(subset) {
                 let row = row.unwrap();
-                rows.push((row.text, row.count, row.user.map(name), subset == Subset::Test));
+                rows.push((row.text, row.count, row.user.map(name), row.label, subset == Subset::Test));
             }
         }
         rows.sort();

@@ -99,12 +99,11 @@ impl<'a> PrivateTrainer<'a> {
         let mut sum = Some(self.sum_batch(start, exchange)?);
         let (mut permits, ticket) = exchange.clear(key)?.split(self.steps).map_err(AnnotationError::Split)?;
         for _ in 0..self.steps.get() {
-            let sum = match sum.take() {
-                Some(sum) => sum,
-                None => {
-                    let model = start.with_change(update.moved()).ok_or(AnnotationError::OtherVector)?;
-                    self.sum_batch(&model, exchange)?
-                }
+            let sum = if let Some(sum) = sum.take() {
+                sum
+            } else {
+                let model = start.with_change(update.moved()).ok_or(AnnotationError::OtherVector)?;
+                self.sum_batch(&model, exchange)?
             };
             let permit = permits.take().ok_or(AnnotationError::NoSteps)?;
             let noise = exchange.draw_randomness(Purpose::Noise);
@@ -127,12 +126,11 @@ impl<'a> PrivateTrainer<'a> {
         // A sum checks for a stop between its groups of units, on this thread.
         let watch = || !exchange.is_stopped();
         let sum = model.sum_gradients(units, &batch, self.clip, &watch);
-        match sum {
-            Some(sum) => Ok(sum),
-            None => {
-                check_cancelled(exchange)?;
-                Err(AnnotationError::NoSteps.into())
-            }
+        if let Some(sum) = sum {
+            Ok(sum)
+        } else {
+            check_cancelled(exchange)?;
+            Err(AnnotationError::NoSteps.into())
         }
     }
 
@@ -157,7 +155,7 @@ impl<'a> PrivateTrainer<'a> {
         let draw = |rate| made_up.sampler(rate).draw(&Randomness::from_os(Purpose::Sampling));
         let batch = draw(undertone_privacy::SamplingRate::ONE);
         // The first pass allocates.
-        drop(self.time_sum(&model, &made_up, &batch));
+        let _ = self.time_sum(&model, &made_up, &batch);
         let passing = self.time_sum(&model, &made_up, &batch);
         let batches = max_batch_size(most.saturating_mul(self.steps.get().into()), self.training.sampling_rate);
         let steps = f64::from(self.steps.get());

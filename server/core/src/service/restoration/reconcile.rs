@@ -79,7 +79,7 @@ pub async fn reconcile(ctx: &Ctx, caller: WorkerId, request: &ReturnedReceipts) 
                 };
             }
             for (part, manifest) in request.parts.iter().zip(&parts) {
-                rebuild_part(ctx, tx, caller, &part.manifest, manifest, part.dataset).await?;
+                Box::pin(rebuild_part(ctx, tx, caller, &part.manifest, manifest, part.dataset)).await?;
             }
             let before = count_receipts(tx, caller).await?;
             let countersigned = receipt::accept(ctx, tx, caller, &request.receipts).await?;

@@ -163,7 +163,7 @@ fn transcripts_of_other_recordings_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     fs::create_dir_all(dir.join("in")).unwrap();
-    fs::write(dir.join("in/one.wav"), wav::write(&[0.1; 16_000])).unwrap();
+    fs::write(dir.join("in/one.wav"), wav::write(&vec![0.1; 16_000])).unwrap();
     data(dir, "add-recordings --input {}/in --name letters").unwrap();
     assert!(data(dir, &command("rows")).unwrap_err().contains("no transcripts of such a job"));
     write_report(dir, "another digest");

@@ -61,12 +61,12 @@ impl FinishedTranscripts {
                 continue;
             }
             let id = format!("{name}-{:06}", sound.piece.id);
-            write(chapter.join(format!("{id}.wav")), &wav::write(&sound.audio))?;
+            write(&chapter.join(format!("{id}.wav")), &wav::write(&sound.audio))?;
             // Writing to a string cannot fail.
             let _ = writeln!(transcripts, "{id} {text}");
             pieces += 1;
         }
-        write(chapter.join(format!("{name}.trans.txt")), transcripts.as_bytes())?;
+        write(&chapter.join(format!("{name}.trans.txt")), transcripts.as_bytes())?;
         Ok(pieces)
     }
 }
@@ -78,7 +78,7 @@ fn text_between(words: &[TranscriptWord], start: f64, end: f64) -> String {
     texts.collect::<Vec<_>>().join(" ")
 }
 
-fn write(path: PathBuf, content: &[u8]) -> Result<(), FinishedError> {
-    std::fs::write(&path, content).map_err(FolderError::io("write", &path))?;
+fn write(path: &Path, content: &[u8]) -> Result<(), FinishedError> {
+    std::fs::write(path, content).map_err(FolderError::io("write", path))?;
     Ok(())
 }

@@ -46,7 +46,7 @@ on_both! {
     }
 
     async fn a_private_lead_pays_for_each_training_and_is_certified(app: &TestApp) {
-        let mut poll = QuestionJob::led_privately(&app.ctx).await;
+        let mut poll = Box::pin(QuestionJob::led_privately(&app.ctx)).await;
         let charge = poll.charge(0);
         assert_eq!(charge.releases, 4, "before the first of three rounds, and after each");
         poll.asks(1, &["a", "b"]).await.unwrap();

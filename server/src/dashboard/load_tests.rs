@@ -4,6 +4,7 @@
 
 use axum::http::header;
 use undertone_api::budget::NewBudget;
+use undertone_api::dataset::Visibility;
 use undertone_api::id::{JobId, MemberId};
 use undertone_api::job::dp_sgd::Report as DpSgdReport;
 use undertone_api::job::{Approval, JobState, NewApprovalLimit, NewJob, Report};
@@ -142,7 +143,8 @@ async fn leave_models(ctx: &Ctx, world: &TestConsortium, count: usize) {
 async fn ask_questions(ctx: &Ctx, world: &TestConsortium, count: usize) {
     let mut datasets = Vec::new();
     for (number, site) in world.sites[..3].iter().enumerate() {
-        let dataset = poll::queries(ctx, site, number).await.id;
+        let visibility = if number == 0 { Visibility::Public } else { Visibility::Private };
+        let dataset = poll::register_queries(ctx, site, number, visibility).await.id;
         datasets.push(dataset);
         if number > 0 {
             let epsilon = Epsilon::new(50.0).unwrap();

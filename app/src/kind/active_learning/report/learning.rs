@@ -61,7 +61,6 @@ fn describe_choice(outcome: &Report) -> Option<String> {
     } else {
         ""
     };
-    let name = name_point(best);
     let (since, name) = match best.round {
         0 => (String::new(), "of the golden set alone".to_owned()),
         round => (format!(" after round {round}"), "of that round".to_owned()),

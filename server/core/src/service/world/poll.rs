@@ -268,7 +268,7 @@ impl QuestionJob {
 }
 
 /// Registers queries at a site: those of the first one have labels.
-async fn register_queries(ctx: &Ctx, site: &TestSite, number: usize, visibility: Visibility) -> Dataset {
+pub async fn register_queries(ctx: &Ctx, site: &TestSite, number: usize, visibility: Visibility) -> Dataset {
     let registration = DatasetRegistration {
         name: "queries".to_owned(),
         lineage: ctx.id(),

@@ -1,7 +1,7 @@
 //! A folder of short recordings with their transcripts, as `data spell` and `data prepare` read them.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use sha2::{Digest, Sha256};
 

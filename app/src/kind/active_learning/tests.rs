@@ -256,7 +256,7 @@ fn private_lead_is_planned_priced_and_described() {
     let logs = private_logs();
     let mut plan = QuestionPlan::first(&logs, &[]).unwrap();
     assert_eq!(plan.lead, logs[0].id, "the one labelled log leads");
-    "billing\ncard".clone_into(&mut plan.labels);
+    "billing\ncard\ncalls".clone_into(&mut plan.labels);
     plan.unit = PrivacyUnit::User;
     plan.parts[0].tests = false;
     let spec = plan.spec(&logs).unwrap();

@@ -39,7 +39,7 @@ async fn private_golden_set_leads_and_pays_for_each_training() -> TestResult<()>
     let job = job(&stage).await?;
     let client = &stage.sites[0].client;
     let refused = client.propose(stage.consortium, &job).await.err().ok_or("there is no budget yet")?;
-    assert_eq!(refused.problem().ok_or("a problem")?.code, Code::BudgetExceeded, "{refused}");
+    assert_eq!(refused.problem().ok_or("a problem")?.code, Code::BudgetMissing, "{refused}");
     for name in [GOLDEN, LOG] {
         let (epsilon, delta) = (Epsilon::new(4.0)?, Delta::new(1e-6)?);
         let budget = NewBudget { unit: PrivacyUnit::Record, epsilon, delta, filter: None };

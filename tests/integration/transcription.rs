@@ -37,6 +37,7 @@ async fn clouds_receive_only_the_paid_plan_despite_worker_crashes() -> TestResul
 
     // The worker crashes when everything is made, and not paid.
     stage.sites[CLINIC].stop()?;
+    stage.sites[CLINIC].edit_policy("voices_may_leave = false", "voices_may_leave = true")?;
     stage.sites[CLINIC].start(&[("UNDERTONE_FAULT", "before-commit")])?;
     let id = stage.sites[0].client.propose(stage.consortium, &job).await?.summary.id;
     stage.sites[CLINIC].client.approve(id, dataset).await?;

@@ -5,7 +5,7 @@
 //!
 //! Only releases that were never made return to the accounts. A part without any lease made none, so its reservation
 //! is settled at once. A part with a lease is `leaving`: its worker stops, settles in its own ledger, and reports its
-//! last receipts ([`finish`](crate::service::finish)). Only then the server returns the rest.
+//! last receipts ([`finish`]). Only then the server returns the rest.
 
 use sea_orm::{ActiveModelTrait as _, EntityTrait as _, IntoActiveModel as _};
 use serde_json::json;

@@ -2,7 +2,7 @@
 //! the modules that may name a library. `deny.toml` restricts whole crates; these tests restrict files.
 
 mod cycles;
-mod sources;
+pub(super) mod sources;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

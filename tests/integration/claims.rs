@@ -10,6 +10,8 @@ use std::{
     path::Path,
 };
 
+use super::architecture::sources::FOLDERS;
+
 const LIST: &str = "docs/src/explanation/claims.md";
 
 /// The possible beginnings of the second cell of an entry.
@@ -74,19 +76,7 @@ fn threat_model_names_existing_tests() {
 fn functions() -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     let root = support::workspace::root();
-    for folder in [
-        "privacy",
-        "api",
-        "proto",
-        "failpoints",
-        "migrations",
-        "onnx",
-        "app",
-        "worker",
-        "server",
-        "tests",
-        "secure-aggregation",
-    ] {
+    for folder in FOLDERS.into_iter().chain(["tests/integration"]) {
         collect(&root.join(folder), &mut names);
     }
     names

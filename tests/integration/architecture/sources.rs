@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 /// The folders of the workspace's crates. `tests/integration` is left out: these tests name libraries in texts.
-const FOLDERS: [&str; 13] = [
+pub(in super::super) const FOLDERS: [&str; 13] = [
     "privacy",
     "secure-aggregation",
     "api",

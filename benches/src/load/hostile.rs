@@ -1,13 +1,15 @@
 //! A server under attack: honest browsers and workers use it as in the load measurement, while one attack after another runs against it
 //! from other addresses of this machine, and one from the honest address as well. Everything is on loopback, has a fixed number of
 //! callers and a fixed time, and ends by itself. Attackers whose connection was closed come again until the attack ends. They have
-//! threads of their own, so that an honest request does not wait behind them before it is sent.
+//! threads of their own, so that an honest request does not wait behind them before it is sent. These threads have a low priority:
+//! attackers elsewhere would not take the processors of the server and of honest callers.
 //!
 //! The first line tells what is measured: the program, the profile that it was built by, and the limits of the packaged unit, as far as
-//! this machine lets a process have them. Then a line an attack: the 99th percentile of the honest requests, how many of them failed, the
-//! highest memory of the server, and the time from the end of the attack until a new connection has been answered, within a second. That
-//! time includes the answer itself, so it is an upper bound of the recovery. `missed` names the targets that were missed; one of them is
-//! enough for the measurement to fail.
+//! this machine lets a process have them. The second line has the same figures without an attack. Then a line an attack: the 99th
+//! percentile of the honest requests, how many of them failed, the highest memory of the server, the processor time of the server and of
+//! all callers, and the time from the end of the attack until a new connection has been answered, within a second. That time includes the
+//! answer itself, so it is an upper bound of the recovery. `missed` names the targets that were missed; one of them is enough for the
+//! measurement to fail.
 //!
 //! `UNDERTONE_HOSTILE_SERVER` names another program of the server, also an older one, for a comparison: it is set up by calls that all
 //! versions have. `UNDERTONE_HOSTILE_DIVISOR` (1) divides every number of callers, `UNDERTONE_HOSTILE_SECONDS` (15) is the time of an
@@ -17,13 +19,15 @@ mod attack;
 mod confinement;
 mod probe;
 
+use std::fs;
 use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use support::client::TestClient;
 use support::stage::{ServerLaunch, TestDatabase, TestResult};
-use tokio::runtime::{Handle, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinSet;
 use undertone_api::member::Role;
 
@@ -31,6 +35,7 @@ use self::attack::{HostileAttack, TargetServer};
 use self::confinement::ServerConfinement;
 use super::progress::SceneProgress;
 use super::record::{RecordSummary, RequestRecord};
+use super::usage::ProcessorTime;
 use super::{LONGEST_SET_UP, LoadSizes, LoadedConsortium, account, measured_program, one, set_up, tell, usage};
 use crate::report::{Outcome, Report};
 
@@ -44,13 +49,26 @@ const MOST_P99: Duration = Duration::from_secs(1);
 const MOST_MEMORY: u64 = 1024;
 /// The limit of the time until a new connection is answered again.
 const MOST_RECOVERY: Duration = Duration::from_secs(10);
+/// The nice value of the attackers' threads.
+const LOW_PRIORITY: &str = "10";
 /// Time between two looks at the server.
 const EVERY: Duration = Duration::from_millis(250);
 
 pub(crate) fn run(report: &mut Report) -> Outcome {
     let runtime = Runtime::new()?;
-    let attackers = Runtime::new()?;
+    let attackers = Builder::new_multi_thread().enable_all().on_thread_start(lower_priority).build()?;
     runtime.block_on(measure(report, attackers.handle())).map_err(|error| -> Box<dyn std::error::Error> { error })
+}
+
+/// Lowers the priority of the calling thread by the system's command. A failure is printed: the attackers then compete with the server.
+fn lower_priority() {
+    let lowered = fs::read_link("/proc/thread-self").and_then(|thread| {
+        let number = thread.file_name().unwrap_or_default().to_owned();
+        Command::new("renice").args(["-n", LOW_PRIORITY, "-p"]).arg(number).stdout(Stdio::null()).status()
+    });
+    if !lowered.as_ref().is_ok_and(ExitStatus::success) {
+        eprintln!("hostile: a thread of the attackers keeps its priority: {lowered:?}");
+    }
 }
 
 async fn measure(report: &mut Report, attackers: &Handle) -> TestResult<()> {
@@ -90,6 +108,8 @@ async fn measure(report: &mut Report, attackers: &Handle) -> TestResult<()> {
     let (email, _) = account(&stranger, &ground.stage.sites[0], "honest".to_owned(), &[Role::Researcher]).await?;
     everybody.spawn(probe::sign_in_again_and_again(target.sessions(), email, record.clone()));
     let mut missed = Vec::new();
+    let calm = measure_attack(&mut JoinSet::new(), &target, time, process, &record).await?;
+    tell(report, calm.line("none", 0))?;
     for attack in HostileAttack::ALL {
         progress.say(format!("{}: {} s", attack.name(), time.as_secs()));
         if attack.needs_sessions() {
@@ -99,7 +119,7 @@ async fn measure(report: &mut Report, attackers: &Handle) -> TestResult<()> {
         let figures = measure_attack(&mut run, &target, time, process, &record).await;
         let figures = figures.map_err(|error| format!("{}: {error}", attack.name()))?;
         missed.extend(figures.missed().into_iter().map(|name| format!("{} ({name})", attack.name())));
-        tell(report, figures.line(attack, divisor))?;
+        tell(report, figures.line(attack.name(), attack.callers(divisor)))?;
     }
     everybody.shutdown().await;
     drop(ground);
@@ -119,6 +139,8 @@ struct AttackFigures {
     summary: RecordSummary,
     memory_mib: u64,
     recovery: Option<Duration>,
+    /// The processor time of the server and of all callers.
+    processors: Value,
 }
 
 impl AttackFigures {
@@ -144,11 +166,11 @@ impl AttackFigures {
         targets.into_iter().filter(|(_, is_met)| !is_met).map(|(name, _)| name).collect()
     }
 
-    fn line(&self, attack: HostileAttack, divisor: usize) -> Value {
+    fn line(&self, attack: &str, callers: usize) -> Value {
         let sign_ins = self.summary.latency(probe::SIGN_IN);
         let missed = self.missed();
         json!({
-            "attack": attack.name(), "callers": attack.callers(divisor),
+            "attack": attack, "callers": callers, "processors": self.processors,
             "honest_requests": self.summary.requests(), "honest_p99_seconds": self.p99(), "honest_errors": self.errors(),
             "first_errors": self.summary.first_errors(), "memory_mib": self.memory_mib,
             "honest_sign_ins": sign_ins.map(|latency| latency.count),
@@ -168,6 +190,7 @@ async fn measure_attack(
     record: &RequestRecord,
 ) -> TestResult<AttackFigures> {
     let to_error = |_| "the server's process has ended";
+    let before = ProcessorTime::now(&[process]).map_err(to_error)?;
     record.begin();
     let ends = Instant::now() + time;
     let mut memory_mib = 0;
@@ -176,15 +199,18 @@ async fn measure_attack(
         tokio::time::sleep(EVERY).await;
     }
     let summary = record.end();
+    let processors = ProcessorTime::now(&[process]).map_err(to_error)?.since(&before).figures(time.as_secs_f64());
     attackers.shutdown().await;
     let recovery = probe::recovery(&target.health(), 2 * MOST_RECOVERY).await;
     memory_mib = memory_mib.max(usage::ProcessMemory::read(process).map_err(to_error)?.resident_mib());
-    Ok(AttackFigures { summary, memory_mib, recovery })
+    Ok(AttackFigures { summary, memory_mib, recovery, processors })
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
+
+    use serde_json::Value;
 
     use super::super::record::RequestRecord;
     use super::AttackFigures;
@@ -193,7 +219,12 @@ mod tests {
         let record = RequestRecord::default();
         record.begin();
         record.took("page", took);
-        AttackFigures { summary: record.end(), memory_mib, recovery: recovery.map(Duration::from_secs) }
+        AttackFigures {
+            summary: record.end(),
+            memory_mib,
+            recovery: recovery.map(Duration::from_secs),
+            processors: Value::Null,
+        }
     }
 
     #[test]
@@ -204,7 +235,12 @@ mod tests {
         let record = RequestRecord::default();
         record.begin();
         record.failed("page", &"no answer");
-        let failed = AttackFigures { summary: record.end(), memory_mib: 0, recovery: Some(Duration::ZERO) };
+        let failed = AttackFigures {
+            summary: record.end(),
+            memory_mib: 0,
+            recovery: Some(Duration::ZERO),
+            processors: Value::Null,
+        };
         assert_eq!(failed.missed(), ["honest_p99_seconds", "honest_errors"], "nothing was answered");
     }
 }

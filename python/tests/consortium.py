@@ -1,0 +1,296 @@
+"""A consortium on this machine: a real server on SQLite and a real worker at each of two sites, set up by REST and the command line."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+from uuid import UUID
+
+import httpx
+import undertone
+from undertone import rest
+from undertone._shared import expect
+from undertone.rest.api.consortia import found_consortium, list_consortium_organizations
+from undertone.rest.api.datasets import set_budget
+from undertone.rest.api.invitations import accept_invitation, create_invitation
+from undertone.rest.api.keys import create_key
+from undertone.rest.api.organizations import enrol_worker
+from undertone.rest.models import (
+    Account,
+    ApiKey,
+    Consortium,
+    Enrolment,
+    InvitationOrganization,
+    NewApiKey,
+    NewBudget,
+    NewConsortium,
+    NewEnrolment,
+    NewInvitationOrganization,
+    NewMember,
+    PageOrganization,
+    Session,
+)
+
+PASSWORD = "correct horse battery"
+PATIENCE = 60.0
+# The classes of the labels of `undertone-worker data synthesize`: 42 phones of 3 states.
+CLASSES = "126"
+SCOPES = ["read", "jobs", "approvals", "questions", "ledger", "models"]
+WORDS = {
+    "appointment": ["visit", "doctor", "calendar"],
+    "billing": ["invoice", "payment", "insurance"],
+    "prescription": ["refill", "dose", "tablet"],
+}
+
+
+def program(name: str) -> str:
+    """Returns the path of a program."""
+    path = pathlib.Path(os.environ["UNDERTONE_PROGRAMS"], name)
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} is not there: build it, or name its folder in UNDERTONE_PROGRAMS")
+    return str(path)
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def wait_until(what: str, is_so: Any) -> Any:
+    """Returns the first true value of `is_so()`."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        value = is_so()
+        if value:
+            return value
+        time.sleep(0.1)
+    raise TimeoutError(f"not so within {PATIENCE} s: {what}")
+
+
+class Site:
+    """An organization with its steward, its folder and its worker."""
+
+    def __init__(self, name: str, folder: pathlib.Path, client: undertone.Client, email: str) -> None:
+        self.name, self.folder, self.client, self.email = name, folder, client, email
+        self.organization = UUID(int=0)
+        self.key_file = folder.with_suffix(".key")
+
+    def run(self, *arguments: str) -> str:
+        """Runs a command of the worker to its end; returns its output."""
+        command = [program("undertone-worker"), "--site", str(self.folder), *arguments]
+        result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
+        if result.returncode != 0:
+            raise RuntimeError(f"undertone-worker {' '.join(arguments[:2])}: {result.stdout}{result.stderr}")
+        return result.stdout
+
+    def enrol(self, consortium: UUID) -> None:
+        organizations = expect(PageOrganization, list_consortium_organizations.sync(consortium, client=self.client.rest)).items
+        self.organization = next(one.id for one in organizations if one.name == self.name)
+        enrolment = expect(Enrolment, enrol_worker.sync(self.organization, client=self.client.rest, body=NewEnrolment(name="worker")))
+        self.run("enroll", enrolment.token)
+        made = self.run("steward-key", "make", str(self.key_file)).split()
+        line = next(word for word in made if word.startswith("uak1."))
+        fingerprint = next(word for word in made if word.count("-") == 7)
+        self.run("approval-keys", "add", line, "--fingerprint", fingerprint, "--label", self.name)
+        policy = self.folder / "policy.toml"
+        text = policy.read_text()
+        for old, new in [
+            ('kinds = ["dp_sgd"]', 'kinds = ["dp_sgd", "active_learning"]'),
+            ("[budget.speaker]", "[budget.record]"),
+            ("most_epsilon_per_job = 4.0", "most_epsilon_per_job = 60.0"),
+            ("[budget.record]\nepsilon = 8.0", "[budget.record]\nepsilon = 60.0"),
+            (
+                "# release_period_seconds = { dp_sgd = 2.0, active_learning = 60.0, transcription = 3600.0 }",
+                "release_period_seconds = { dp_sgd = 0.05, active_learning = 0.05, transcription = 0.05 }",
+            ),
+        ]:
+            assert old in text, f"the policy does not say {old}"
+            text = text.replace(old, new)
+        policy.write_text(text)
+
+
+class LocalConsortium:
+    """The consortium `Demo` of the organizations Library, which has public data and leads, and North, which has private data."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.folder = folder
+        self.url = f"http://127.0.0.1:{free_port()}"
+        self.processes: list[subprocess.Popen[bytes]] = []
+        self._stop = threading.Event()
+        environment = {
+            "UNDERTONE_HTTP": self.url.removeprefix("http://"),
+            "UNDERTONE_GRPC": f"127.0.0.1:{free_port()}",
+            "UNDERTONE_DATA_DIR": str(folder / "server"),
+        }
+        self._start("server", [program("undertone-server"), "serve"], environment)
+        link_file = folder / "server/operator-link"
+        link = wait_until("the server wrote its first link", lambda: link_file.is_file() and link_file.read_text().strip())
+        wait_until("the server answers", self._answers)
+        library = self._join(link, "Library", founds=False)
+        new = NewConsortium(name="Demo", description="", organization_name="Library")
+        founded = expect(Consortium, found_consortium.sync(client=library.client.rest, body=new))
+        self.consortium = founded.id
+        invitation = NewInvitationOrganization.from_dict(
+            {"purpose": "organization", "consortium": str(self.consortium), "label": "North"}
+        )
+        invited = expect(InvitationOrganization, create_invitation.sync(client=library.client.rest, body=invitation))
+        assert isinstance(invited.link, str)
+        self.sites = [library, self._join(invited.link, "North", founds=True)]
+        for site in self.sites:
+            site.enrol(self.consortium)
+        self._prepare()
+        for site in self.sites:
+            self._start(f"worker-{site.name}", [program("undertone-worker"), "--site", str(site.folder), "run"], {})
+        wait_until("the workers registered their datasets", lambda: len(library.client.datasets()) == 5)
+        budget = NewBudget.from_dict({"unit": "record", "epsilon": 50.0, "delta": 1e-6})
+        for dataset in library.client.datasets():
+            if dataset.name.startswith("north-"):
+                expect(Account, set_budget.sync(dataset.id, client=self.sites[1].client.rest, body=budget))
+        self.key = self.make_key(SCOPES)
+        self.server_key = self._read_server_key()
+
+    def _start(self, name: str, command: list[str], environment: dict[str, str]) -> None:
+        with (self.folder / f"{name}.log").open("wb") as log:
+            process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env={**os.environ, **environment})
+        self.processes.append(process)
+
+    def _answers(self) -> bool:
+        with contextlib.suppress(httpx.TransportError):
+            return httpx.get(f"{self.url}/api/v1/openapi.json").status_code == 200
+        return False
+
+    def _join(self, link: str, name: str, *, founds: bool) -> Site:
+        email = f"{name.lower()}@example.org"
+        document = {"name": f"Steward of {name}", "email": email, "password": PASSWORD} | ({"organization": name} if founds else {})
+        anyone = rest.Client(base_url=f"{self.url}/api/v1")
+        expect(Session, accept_invitation.sync(link.rsplit("/", 1)[-1], client=anyone, body=NewMember.from_dict(document)))
+        client = undertone.connect(self.url, email=email, password=PASSWORD)
+        return Site(name, self.folder / name.lower(), client, email)
+
+    def _prepare(self) -> None:
+        corpus = self.folder / "corpus"
+        groups = ["--subset", "public=3", "--subset", "north=2", "--subset", "test=2"]
+        synthesize = ["data", "synthesize", "--utterances", "4", "--seed", "7", *groups, "--output", str(corpus)]
+        library, north = self.sites
+        library.run(*synthesize)
+        labels = corpus / "alignments/phone-states.jsonl"
+        shared = ["--input", str(corpus), "--alignments", str(labels), "--classes", CLASSES]
+        for site, name, visibility, choice in [
+            (library, "public-speech", "public", ["--subset", "public"]),
+            (library, "common-test", "public", ["--subset", "test", "--hold-out", "1"]),
+            (north, "north-speech", "private", ["--subset", "north"]),
+        ]:
+            site.run("data", "prepare", *shared, "--name", name, "--visibility", visibility, *choice)
+        (self.folder / "public.csv").write_text(write_public_queries())
+        (self.folder / "north.csv").write_text(write_private_queries())
+        columns = ["--text-column", "query", "--label-column", "label", "--subset-column", "subset", "--test-subset", "test"]
+        queries = ["data", "prepare", "--queries"]
+        library.run(*queries, str(self.folder / "public.csv"), "--name", "public-queries", "--visibility", "public", *columns)
+        columns = ["--text-column", "query", "--user-column", "patient"]
+        north.run(*queries, str(self.folder / "north.csv"), "--name", "north-queries", "--visibility", "private", *columns)
+
+    def make_key(self, scopes: list[str]) -> str:
+        """Returns a new API key of the member of Library."""
+        body = NewApiKey.from_dict({"name": "a program", "scopes": scopes, "days": 1})
+        return str(expect(ApiKey, create_key.sync(client=self.sites[0].client.rest, body=body)).secret)
+
+    def _read_server_key(self) -> str:
+        text = (self.sites[1].folder / "config.toml").read_text()
+        return next(line.split('"')[1] for line in text.splitlines() if line.startswith("server_key"))
+
+    @contextlib.contextmanager
+    def steward(self) -> Iterator[None]:
+        """Approves each proposed job as the steward of North, with the steward's key, while the context lasts."""
+        key = undertone.StewardKey.load(self.sites[1].key_file)
+        failures: list[Exception] = []
+        stop = threading.Event()
+
+        def approve() -> None:
+            client = self.sites[1].client
+            while not stop.wait(0.1):
+                try:
+                    for job in client.jobs():
+                        waiting = client.job(job).participants if job.state == "proposed" else []
+                        for party in waiting:
+                            if party.approval == "pending" and party.dataset_name.startswith("north-"):
+                                client.approve(job, party.dataset, key=key, server_key=self.server_key)
+                except Exception as error:
+                    failures.append(error)
+                    return
+
+        thread = threading.Thread(target=approve)
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
+        if failures:
+            raise failures[0]
+
+    def training(self, title: str = "Small", rounds: int = 2) -> dict[str, Any]:
+        """Returns the document of a small private training job."""
+        ids = {dataset.name: str(dataset.id) for dataset in self.sites[0].client.datasets()}
+        noise = {"noise_multiplier": 2.0, "clip": 1.0}
+        private = {"rounds": rounds, "optimizer": "adam", "learning_rate": 0.001, "deadline_seconds": 60, "quorum": 2, "evaluate_every": 1}
+        spec = {
+            "unit": "record",
+            "model": {"hidden": 16},
+            "participants": [
+                {"dataset": ids["public-speech"], "sampling_rate": 0.1},
+                {"dataset": ids["north-speech"], "sampling_rate": 0.25, "noise": noise},
+            ],
+            "tests": [{"name": "common", "dataset": ids["common-test"]}],
+            "warm_start": {"epochs": 2, "batch": 8, "learning_rate": 0.002, "seed": 7},
+            "private": private,
+        }
+        return {"title": title, "kind": "dp_sgd", "spec": spec}
+
+    def close(self) -> None:
+        """Ends the processes that this consortium started."""
+        for site in self.sites if hasattr(self, "sites") else []:
+            site.client.close()
+        for process in reversed(self.processes):
+            process.terminate()
+        for process in self.processes:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(10)
+            process.kill()
+            process.wait()
+
+
+def label_texts(author: str, count: int) -> Iterator[tuple[str, str]]:
+    """Yields distinct texts of an author with their labels."""
+    pairs = [(word, label) for label, words in WORDS.items() for word in words]
+    for number in range(count):
+        word, label = pairs[number % len(pairs)]
+        yield f"{author} asks {number} about {word} please", label
+
+
+def write_public_queries() -> str:
+    """Returns a public, labelled log with a held-out part."""
+    lines = ["query,label,subset"]
+    for author, subset in [("anybody", "train"), ("somebody", "test")]:
+        lines += [f"{text},{label},{subset}" for text, label in label_texts(author, 90)]
+    return "\n".join(lines) + "\n"
+
+
+def write_private_queries() -> str:
+    """Returns a private log in which 36 texts are frequent: with a rate of 1/4 each passes a threshold of 20."""
+    lines = ["query,patient"]
+    for text, _ in label_texts("north", 36):
+        lines += [f"{text},patient-{(len(lines) + row) % 3000:05}" for row in range(320)]
+    return "\n".join(lines) + "\n"
+
+
+def label_of(text: str) -> str:
+    """Returns the label that an attentive reader gives."""
+    return next(label for label, words in WORDS.items() if any(word in text for word in words))

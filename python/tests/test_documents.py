@@ -9,6 +9,7 @@ import runpy
 
 import pytest
 from consortium import LocalConsortium, label_of, program
+from undertone.rest.models import Job
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 NOTEBOOKS = sorted(path.stem for path in (ROOT / "notebooks").glob("*.py"))
@@ -40,7 +41,7 @@ def test_readme_leads_to_a_result(
         exec(compile(code, "README.md", "exec"), {})
     printed = capsys.readouterr().out
     assert "admitted" in printed and "finished, round 1 of 1" in printed and "accuracy" in printed
-    assert "ok      model      the file is the job's model.safetensors" in printed
+    assert "ok      model      the file is the job's model" in printed
 
 
 def test_page_of_the_book_is_executed(
@@ -57,7 +58,7 @@ def test_page_of_the_book_is_executed(
 
 @pytest.mark.parametrize("name", NOTEBOOKS)
 def test_notebook_runs_from_top_to_bottom(
-    name: str, environment: pathlib.Path, consortium: LocalConsortium, monkeypatch: pytest.MonkeyPatch
+    name: str, environment: pathlib.Path, consortium: LocalConsortium, trained: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The reader of the questions, who types a label.
     monkeypatch.setattr("builtins.input", lambda prompt: label_of(prompt))

@@ -25,8 +25,10 @@ inputs=(python/generate.py python/generator.yml python/pyproject.toml python/REA
 state=$(find "${inputs[@]}" -type f -not -path '*/__pycache__/*' -print0 | LC_ALL=C sort -z | xargs -0 sha256sum | sha256sum | cut -c1-12)
 folder="$CARGO_TARGET_DIR/python/$state"
 if [ ! -f "$folder/built" ]; then
-  rm -rf "$CARGO_TARGET_DIR/python"
+  rm -rf "$folder"
   mkdir -p "$folder/source"
+  # Builds of other states, of which another checkout may use one at the moment.
+  find "$CARGO_TARGET_DIR/python" -mindepth 1 -maxdepth 1 -mtime +7 -exec rm -rf {} +
   cp -r python/pyproject.toml python/README.md python/src LICENSE-MIT LICENSE-APACHE "$folder/source"
   find "$folder/source" -name __pycache__ -type d -prune -exec rm -rf {} +
   "$generator" python/generate.py "$folder/source/src/undertone/rest"

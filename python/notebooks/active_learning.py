@@ -58,8 +58,9 @@ job = client.wait(job)
 print(f"{answered} questions answered")
 
 # %%
-report = client.report(job).to_dict()
-print(report["result"] if "result" in report else sorted(report))
+report = client.report(job).outcome.to_dict()["report"]
+rows = [(point["round"], point["labelled"], point["tests"][0]["accuracy"]) for point in report["learning"]]
+print(undertone.Table(["round", "labelled", "accuracy"], rows))
 print(client.certificate(job).costs())
 
 # %%

@@ -11,7 +11,8 @@ client = undertone.connect()
 client.budgets()
 
 # %% [markdown]
-# The first participant leads, and its data are public. The other releases an update with noise in each round.
+# The first participant leads, and its data are public. The other releases an update with noise in each round. The job is small, so that it
+# ends in seconds; a useful model takes more rounds and more hidden units.
 
 # %%
 ids = {dataset.name: str(dataset.id) for dataset in client.datasets()}
@@ -44,7 +45,7 @@ job_document = {
 # %%
 plan = client.plan(job_document)
 for party in plan.parties:
-    print(party.dataset_name, party.to_dict())
+    print(f"{party.dataset_name}: epsilon {party.epsilon:.3g} at delta {party.delta:.0e}")
 assert plan.admitted, plan.violations or plan.refusals
 
 # %% [markdown]

@@ -103,13 +103,13 @@ class Site:
         policy = self.folder / "policy.toml"
         text = policy.read_text()
         for old, new in [
-            ('kinds = ["dp_sgd"]', 'kinds = ["dp_sgd", "active_learning"]'),
+            ('kinds = ["dp_sgd"]', 'kinds = ["dp_sgd", "active_learning", "evaluation"]'),
             ("[budget.speaker]", "[budget.record]"),
             ("most_epsilon_per_job = 4.0", "most_epsilon_per_job = 60.0"),
             ("[budget.record]\nepsilon = 8.0", "[budget.record]\nepsilon = 60.0"),
             (
                 "# release_period_seconds = { dp_sgd = 2.0, active_learning = 60.0, transcription = 3600.0 }",
-                "release_period_seconds = { dp_sgd = 0.05, active_learning = 0.05, transcription = 0.05 }",
+                "release_period_seconds = { dp_sgd = 0.05, active_learning = 0.05, evaluation = 0.05 }",
             ),
         ]:
             assert old in text, f"the policy does not say {old}"

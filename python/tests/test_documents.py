@@ -23,6 +23,7 @@ def environment(consortium: LocalConsortium, monkeypatch: pytest.MonkeyPatch, tm
     monkeypatch.setenv("UNDERTONE_URL", consortium.url)
     monkeypatch.setenv("UNDERTONE_KEY", consortium.key)
     monkeypatch.setenv("UNDERTONE_SERVER_KEY", consortium.server_key)
+    monkeypatch.setenv("UNDERTONE_LEAD_SITE", str(consortium.sites[0].folder))
     monkeypatch.setenv("UNDERTONE_SERVER_PROGRAM", program("undertone-server"))
     return tmp_path
 

@@ -44,7 +44,8 @@ wheel=$(echo "$folder"/wheel/*.whl)
 shift
 export UNDERTONE_PROGRAMS="${UNDERTONE_PROGRAMS:-$CARGO_TARGET_DIR/debug}" PYTHONDONTWRITEBYTECODE=1
 export MYPYPATH="$folder/source/src" PYTHONPATH="$folder/installed"
+mypy=("$root/bin/python" -m mypy --config-file pyproject.toml --cache-dir "$folder/mypy")
 failed=0
-(cd python && "$root/bin/python" -m mypy --config-file pyproject.toml --cache-dir "$folder/mypy" --package undertone) || failed=1
+(cd python && "${mypy[@]}" --package undertone && "${mypy[@]}" tests generate.py) || failed=1
 (cd python && "$root/bin/python" -m pytest -p no:cacheprovider -q -rfE "$@") || failed=1
 exit "$failed"

@@ -11,6 +11,7 @@ import undertone
 
 client = undertone.connect()
 ids = {dataset.name: str(dataset.id) for dataset in client.datasets()}
+labels = "appointment call_staff complaint directions discharge equipment meal medication payment results smalltalk visitors".split()
 
 # %% [markdown]
 # A query leaves the private log if at least `threshold` of the sampled rows have it. The public log is labelled, and trains the first
@@ -30,10 +31,10 @@ job = client.propose(
                     "gate": {"sampling_rate": 0.25, "threshold": 20, "epsilon": 1.0, "shown": "set"},
                 },
             ],
-            "labels": [{"name": "appointment"}, {"name": "billing"}, {"name": "prescription"}],
+            "labels": [{"name": name} for name in labels],
             "guidelines": "What does the person want?",
             "tests": [{"name": "held out", "dataset": ids["public-queries"]}],
-            "golden": 12,
+            "golden": 24,
             "rounds": 2,
             "batch": 4,
             "classifier": {"buckets": 2048, "embedding": 16, "hidden": 16, "passes": 5, "epochs": 30, "batch": 8, "learning_rate": 0.02},
@@ -44,7 +45,7 @@ job = client.propose(
 )
 
 # %% [markdown]
-# The most uncertain questions come first. Type one of the labels; an empty answer leaves a question to others.
+# The most uncertain questions come first. Type one of the labels as it is written above; an empty answer leaves a question to others.
 
 # %%
 answered = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import os
 import pathlib
 import socket
@@ -43,11 +44,6 @@ PATIENCE = 60.0
 # The classes of the labels of `undertone-worker data synthesize`: 42 phones of 3 states.
 CLASSES = "126"
 SCOPES = ["read", "jobs", "approvals", "questions", "ledger", "models"]
-WORDS = {
-    "appointment": ["visit", "doctor", "calendar"],
-    "billing": ["invoice", "payment", "insurance"],
-    "prescription": ["refill", "dose", "tablet"],
-}
 
 
 def program(name: str) -> str:
@@ -189,13 +185,20 @@ class LocalConsortium:
             (north, "north-speech", "private", ["--subset", "north"]),
         ]:
             site.run("data", "prepare", *shared, "--name", name, "--visibility", visibility, *choice)
-        (self.folder / "public.csv").write_text(write_public_queries())
-        (self.folder / "north.csv").write_text(write_private_queries())
-        columns = ["--text-column", "query", "--label-column", "label", "--subset-column", "subset", "--test-subset", "test"]
-        queries = ["data", "prepare", "--queries"]
-        library.run(*queries, str(self.folder / "public.csv"), "--name", "public-queries", "--visibility", "public", *columns)
-        columns = ["--text-column", "query", "--user-column", "patient"]
-        north.run(*queries, str(self.folder / "north.csv"), "--name", "north-queries", "--visibility", "private", *columns)
+        labels_of_rows = ["--label-column", "intent", "--subset-column", "split", "--test-subset", "test"]
+        for site, name, visibility, amount, columns in [
+            (library, "public-queries", "public", ["--rows", "1000", "--seed", "1", "--test-share", "0.3"], labels_of_rows),
+            (north, "north-queries", "private", ["--rows", "20000", "--seed", "2"], []),
+        ]:
+            log = self.folder / f"{name}.csv"
+            site.run("data", "synthesize", "--queries", "--output", str(log), *amount)
+            prepare = ["data", "prepare", "--queries", str(log), "--name", name, "--user-column", "session"]
+            site.run(*prepare, "--visibility", visibility, *columns)
+
+    def read_intents(self) -> dict[str, str]:
+        """Returns the true label of each text of the private log, as an attentive reader would give it."""
+        with (self.folder / "north-queries.csv").open(newline="") as file:
+            return {row["text"]: row["intent"] for row in csv.DictReader(file)}
 
     def make_key(self, scopes: list[str]) -> str:
         """Returns a new API key of the member of Library."""
@@ -265,32 +268,3 @@ class LocalConsortium:
                 process.wait(10)
             process.kill()
             process.wait()
-
-
-def label_texts(author: str, count: int) -> Iterator[tuple[str, str]]:
-    """Yields distinct texts of an author with their labels."""
-    pairs = [(word, label) for label, words in WORDS.items() for word in words]
-    for number in range(count):
-        word, label = pairs[number % len(pairs)]
-        yield f"{author} asks {number} about {word} please", label
-
-
-def write_public_queries() -> str:
-    """Returns a public, labelled log with a held-out part."""
-    lines = ["query,label,subset"]
-    for author, subset in [("anybody", "train"), ("somebody", "test")]:
-        lines += [f"{text},{label},{subset}" for text, label in label_texts(author, 90)]
-    return "\n".join(lines) + "\n"
-
-
-def write_private_queries() -> str:
-    """Returns a private log in which 36 texts are frequent: with a rate of 1/4 each passes a threshold of 20."""
-    lines = ["query,patient"]
-    for text, _ in label_texts("north", 36):
-        lines += [f"{text},patient-{(len(lines) + row) % 3000:05}" for row in range(320)]
-    return "\n".join(lines) + "\n"
-
-
-def label_of(text: str) -> str:
-    """Returns the label that an attentive reader gives."""
-    return next(label for label, words in WORDS.items() if any(word in text for word in words))

@@ -8,7 +8,7 @@ import re
 import runpy
 
 import pytest
-from consortium import LocalConsortium, label_of, program
+from consortium import LocalConsortium, program
 from undertone.rest.models import Job
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -62,7 +62,8 @@ def test_notebook_runs_from_top_to_bottom(
     name: str, environment: pathlib.Path, consortium: LocalConsortium, trained: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The reader of the questions, who types a label.
-    monkeypatch.setattr("builtins.input", lambda prompt: label_of(prompt))
+    intents = consortium.read_intents()
+    monkeypatch.setattr("builtins.input", lambda prompt: intents[prompt.strip()])
     with consortium.steward():
         names = runpy.run_path(str(ROOT / "notebooks" / f"{name}.py"))
     assert names["RESULT"], "the last cell has a result"

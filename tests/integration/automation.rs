@@ -51,7 +51,8 @@ fn generate(python: &Path, stage: &TestConsortium, folder: &Path) -> TestResult<
         .arg(&source)
         .output()?;
     // Warnings are on the standard error.
-    let text = successful_output("the generator", &generated)? + &String::from_utf8_lossy(&generated.stderr);
+    let warnings = String::from_utf8_lossy(&generated.stderr).into_owned();
+    let text = successful_output("the generator", &generated)? + &warnings;
     for lost in ["Endpoint will not be generated", "response will be omitted"] {
         assert!(!text.contains(lost), "the generator leaves something out:\n{text}");
     }

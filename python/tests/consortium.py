@@ -10,6 +10,7 @@ import socket
 import subprocess
 import threading
 import time
+import wave
 from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
@@ -43,6 +44,8 @@ PASSWORD = "correct horse battery"
 PATIENCE = 60.0
 # The classes of the labels of `undertone-worker data synthesize`: 42 phones of 3 states.
 CLASSES = "126"
+RECOGNIZER = pathlib.Path(__file__).with_name("recognizer.py")
+RATE = 16_000
 SCOPES = ["read", "jobs", "approvals", "questions", "ledger", "models"]
 
 
@@ -99,13 +102,13 @@ class Site:
         policy = self.folder / "policy.toml"
         text = policy.read_text()
         for old, new in [
-            ('kinds = ["dp_sgd"]', 'kinds = ["dp_sgd", "active_learning", "evaluation"]'),
+            ('kinds = ["dp_sgd"]', 'kinds = ["dp_sgd", "active_learning", "evaluation", "transcription"]'),
             ("[budget.speaker]", "[budget.record]"),
             ("most_epsilon_per_job = 4.0", "most_epsilon_per_job = 60.0"),
-            ("[budget.record]\nepsilon = 8.0", "[budget.record]\nepsilon = 60.0"),
+            ("[budget.record]\nepsilon = 8.0", "[budget.words]\nepsilon = 60.0\ndelta = 1e-2\n\n[budget.record]\nepsilon = 60.0"),
             (
                 "# release_period_seconds = { dp_sgd = 2.0, active_learning = 60.0, transcription = 3600.0 }",
-                "release_period_seconds = { dp_sgd = 0.05, active_learning = 0.05, evaluation = 0.05 }",
+                "release_period_seconds = { dp_sgd = 0.05, active_learning = 0.05, evaluation = 0.05, transcription = 0.05 }",
             ),
         ]:
             assert old in text, f"the policy does not say {old}"
@@ -143,12 +146,18 @@ class LocalConsortium:
         for site in self.sites:
             site.enrol(self.consortium)
         self._prepare()
+        python = os.environ.get("UNDERTONE_ALIGNER")
+        self.recognizes = bool(python)
+        if python:
+            self._prepare_recordings(python)
         for site in self.sites:
             self._start(f"worker-{site.name}", [program("undertone-worker"), "--site", str(site.folder), "run"], {})
-        wait_until("the workers registered their datasets", lambda: len(library.client.datasets()) == 5)
-        budget = NewBudget.from_dict({"unit": "record", "epsilon": 50.0, "delta": 1e-6})
+        expected = 7 if self.recognizes else 5
+        wait_until("the workers registered their datasets", lambda: len(library.client.datasets()) == expected)
         for dataset in library.client.datasets():
             if dataset.name.startswith("north-"):
+                unit, delta = ("words", 1e-2) if dataset.name == "north-recordings" else ("record", 1e-6)
+                budget = NewBudget.from_dict({"unit": unit, "epsilon": 50.0, "delta": delta})
                 expect(Account, set_budget.sync(dataset.id, client=self.sites[1].client.rest, body=budget))
         self.key = self.make_key(SCOPES)
         self.server_key = self._read_server_key()
@@ -199,6 +208,31 @@ class LocalConsortium:
         """Returns the true label of each text of the private log, as an attentive reader would give it."""
         with (self.folder / "north-queries.csv").open(newline="") as file:
             return {row["text"]: row["intent"] for row in csv.DictReader(file)}
+
+    def _prepare_recordings(self, python: str) -> None:
+        """Adds recordings at North, and a recognizer outside, which is PocketSphinx too."""
+        north = self.sites[1]
+        for name, visibility, sentences in [
+            ("north-recordings", "private", ["the fever is gone since this morning"]),
+            ("public-recordings", "public", ["there is music in the garden", "the water of the river is cold"]),
+        ]:
+            folder = self.folder / name
+            folder.mkdir()
+            write_recording(folder / "recording.wav", sentences)
+            (folder / "recording.txt").write_text(" ".join(sentences))
+            north.run("data", "add-recordings", "--input", str(folder), "--name", name, "--visibility", visibility)
+        key = north.folder / "cloud.key"
+        key.touch(mode=0o600)
+        key.write_text("loopback-key\n")
+        text = f'\n[transcription.recognizer]\nkind = "pocketsphinx"\ncommand = "{python}"\n'
+        text += '\n[transcription.speech]\nkind = "espeak"\nvoice = "en-us"\n'
+        self._start("recognizer", [python, str(RECOGNIZER)], {})
+        log = self.folder / "recognizer.log"
+        port = int(wait_until("the recognizer prints its port", lambda: log.read_text().strip()))
+        text += f'\n[[transcription.providers]]\nname = "one"\nprotocol = "openai"\nurl = "http://127.0.0.1:{port}"\n'
+        text += 'key_file = "cloud.key"\nconcurrency = 2\nrequests_per_minute = 60000\nseconds = 60\n'
+        with (north.folder / "config.toml").open("a") as config:
+            config.write(text)
 
     def make_key(self, scopes: list[str]) -> str:
         """Returns a new API key of the member of Library."""
@@ -268,3 +302,21 @@ class LocalConsortium:
                 process.wait(10)
             process.kill()
             process.wait()
+
+
+def write_recording(path: pathlib.Path, sentences: list[str]) -> None:
+    """Writes sentences, spoken by flite, with a second of silence before and after each: mono, 16 bits, 16 kHz."""
+    silence = bytes(2 * RATE)
+    sound = silence
+    for number, sentence in enumerate(sentences):
+        part = path.with_name(f".{number}.wav")
+        subprocess.run(["flite", "-voice", "slt", "-t", sentence, "-o", str(part)], check=True, timeout=PATIENCE)
+        with wave.open(str(part)) as spoken:
+            assert (spoken.getnchannels(), spoken.getsampwidth(), spoken.getframerate()) == (1, 2, RATE)
+            sound += spoken.readframes(spoken.getnframes()) + silence
+        part.unlink()
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(RATE)
+        file.writeframes(sound)

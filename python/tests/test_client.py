@@ -23,7 +23,7 @@ def test_planned_job_is_priced_and_admitted(consortium: LocalConsortium, client:
     assert [party.dataset_name for party in plan.parties] == ["north-speech"]
     assert client.consortium("Demo").id == consortium.consortium
     budgets = client.budgets()
-    assert sorted(budgets.column("dataset")) == ["north-queries", "north-speech"]
+    assert {"north-queries", "north-speech"} <= set(budgets.column("dataset"))
     assert set(budgets.column("limit")) == {50.0}
 
 
@@ -204,7 +204,7 @@ def test_asynchronous_client_does_the_same(consortium: LocalConsortium, trained:
             with pytest.raises(undertone.ProblemError, match="clip"):
                 await client.propose(documents[0])
             job, datasets = await asyncio.gather(client.propose(documents[1]), client.datasets())
-            assert len(datasets) == 5
+            assert {one.name for one in datasets} >= {"public-speech", "north-speech"}
             await client.wait(job, timeout=60)
             assert (await client.measurements(job)).column("round")[-1] == 1
             model = await client.download(trained, "model.safetensors", tmp_path)

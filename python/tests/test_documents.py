@@ -62,6 +62,8 @@ def test_notebook_runs_from_top_to_bottom(
     name: str, environment: pathlib.Path, consortium: LocalConsortium, trained: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The reader of the questions, who types a label.
+    if name == "transcription" and not consortium.recognizes:
+        pytest.skip("no PocketSphinx: UNDERTONE_ALIGNER names no Python that has it")
     intents = consortium.read_intents()
     monkeypatch.setattr("builtins.input", lambda prompt: intents[prompt.strip()])
     with consortium.steward():

@@ -3,7 +3,7 @@
 # that is built lies outside the checkout. Nothing is made again that is there already.
 #   .ci/python.sh            builds the wheel and prints its path
 #   .ci/python.sh tools      fetches what build and tests need, once, and prints the path of the interpreter
-#   .ci/python.sh test       builds the wheel and tests it: mypy, and pytest against programs in $UNDERTONE_PROGRAMS (by default the built ones)
+#   .ci/python.sh test       builds the wheel and tests it: ruff, mypy, and pytest against programs in $UNDERTONE_PROGRAMS (by default the built ones)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . .ci/common.sh
@@ -46,6 +46,7 @@ export UNDERTONE_PROGRAMS="${UNDERTONE_PROGRAMS:-$CARGO_TARGET_DIR/debug}" PYTHO
 export MYPYPATH="$folder/source/src" PYTHONPATH="$folder/installed"
 mypy=("$root/bin/python" -m mypy --config-file pyproject.toml --cache-dir "$folder/mypy")
 failed=0
+(cd python && "$generator" -m ruff check --no-cache --quiet . && "$generator" -m ruff format --no-cache --quiet --check .) || failed=1
 (cd python && "${mypy[@]}" --package undertone && "${mypy[@]}" tests generate.py) || failed=1
 (cd python && "$root/bin/python" -m pytest -p no:cacheprovider -q -rfE "$@") || failed=1
 exit "$failed"

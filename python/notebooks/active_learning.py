@@ -11,7 +11,20 @@ import undertone
 
 client = undertone.connect()
 ids = {dataset.name: str(dataset.id) for dataset in client.datasets()}
-labels = "appointment call_staff complaint directions discharge equipment meal medication payment results smalltalk visitors".split()
+labels = [
+    "appointment",
+    "call_staff",
+    "complaint",
+    "directions",
+    "discharge",
+    "equipment",
+    "meal",
+    "medication",
+    "payment",
+    "results",
+    "smalltalk",
+    "visitors",
+]
 
 # %% [markdown]
 # A query leaves the private log if at least `threshold` of the sampled rows have it. The public log is labelled, and trains the first

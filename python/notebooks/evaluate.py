@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Evaluate a model on private data
 #
-# Proposes an `evaluation` job: each site releases one noisy histogram of the scores of a model on its own data. The `policy.toml` of each site
-# must name the kind (`kinds`). The model lies in `models/` of the lead's site: this notebook copies it there, into the folder in
+# Proposes an `evaluation` job: each site releases one noisy histogram of the scores of a model on its own data. The `policy.toml` of each
+# site must name the kind (`kinds`). The model lies in `models/` of the lead's site: this notebook copies it there, into the folder in
 # `UNDERTONE_LEAD_SITE`. On another machine, the operator of the site does.
 
 # %%

@@ -27,8 +27,8 @@ def describe(dataset: str, epsilon: float, distance: int) -> dict:
 # %% [markdown]
 # ## The price for private recordings
 #
-# A distance of 10 hides one spoken word from a reader of counts. A smaller epsilon hides more, and takes more dummies (`shift` for each word of
-# the vocabulary and each recognizer), which cost money and time.
+# A distance of 10 hides one spoken word from a reader of counts. A smaller epsilon hides more, and takes more dummies (`shift` for each
+# word of the vocabulary and each recognizer), which cost money and time.
 
 # %%
 for epsilon in (1.0, 4.0, 19.0):
@@ -39,8 +39,8 @@ for epsilon in (1.0, 4.0, 19.0):
 # %% [markdown]
 # ## A trial on public recordings
 #
-# Public recordings may have a smaller distance, and so few dummies. Their report has the outcome. The outcome and the transcripts of private
-# recordings stay at the site.
+# Public recordings may have a smaller distance, and so few dummies. Their report has the outcome. The outcome and the transcripts of
+# private recordings stay at the site.
 
 # %%
 job = client.wait(client.propose(describe("public-recordings", 19.0, 1)), progress=undertone.print_progress)
@@ -48,7 +48,9 @@ job = client.wait(client.propose(describe("public-recordings", 19.0, 1)), progre
 # %%
 report = client.report(job).outcome.to_dict()["report"]
 outcome = report["outcome"]
-print(f"{outcome['recordings']} recording of {outcome['seconds']:.0f} s in {outcome['pieces']} pieces, about {report['dummies']:.0f} dummies")
+print(
+    f"{outcome['recordings']} recording of {outcome['seconds']:.0f} s in {outcome['pieces']} pieces, about {report['dummies']:.0f} dummies"
+)
 print(outcome.get("errors"))
 
 # %%

@@ -6,6 +6,7 @@ import pathlib
 from collections.abc import Iterator
 
 import pytest
+
 import undertone
 from consortium import LocalConsortium
 from undertone.rest.models import Job

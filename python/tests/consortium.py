@@ -16,6 +16,7 @@ from typing import Any
 from uuid import UUID
 
 import httpx
+
 import undertone
 from undertone import rest
 from undertone._shared import expect
@@ -137,9 +138,7 @@ class LocalConsortium:
         new = NewConsortium(name="Demo", description="", organization_name="Library")
         founded = expect(Consortium, found_consortium.sync(client=library.client.rest, body=new))
         self.consortium = founded.id
-        invitation = NewInvitationOrganization.from_dict(
-            {"purpose": "organization", "consortium": str(self.consortium), "label": "North"}
-        )
+        invitation = NewInvitationOrganization.from_dict({"purpose": "organization", "consortium": str(self.consortium), "label": "North"})
         invited = expect(InvitationOrganization, create_invitation.sync(client=library.client.rest, body=invitation))
         assert isinstance(invited.link, str)
         self.sites = [library, self._join(invited.link, "North", founds=True)]

@@ -1,5 +1,5 @@
-"""An external recognizer on the loopback, for tests: PocketSphinx behind the OpenAI protocol (`POST /v1/audio/transcriptions`). It prints its
-port. Its Python is that of `.ci/aligner.sh`, and the decoder is made once."""
+"""An external recognizer on the loopback, for tests: PocketSphinx behind the OpenAI protocol (`POST /v1/audio/transcriptions`). It prints
+its port. Its Python is that of `.ci/aligner.sh`, and the decoder is made once."""
 
 import io
 import json
@@ -26,8 +26,7 @@ def recognize(samples: bytes) -> list[dict[str, Any]]:
         parts = list(DECODER.seg()) if DECODER.hyp() else []
     words = [part for part in parts if not part.word.startswith(("<", "[", "+"))]
     return [
-        {"word": re.sub(r"\(\d+\)$", "", part.word), "start": part.start_frame / 100, "end": (part.end_frame + 1) / 100}
-        for part in words
+        {"word": re.sub(r"\(\d+\)$", "", part.word), "start": part.start_frame / 100, "end": (part.end_frame + 1) / 100} for part in words
     ]
 
 

@@ -10,9 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
 import undertone
 from consortium import LocalConsortium, program
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from undertone import Certificate, PointState, VerificationError
 from undertone.certificate.merkle import hash_leaf, hash_node, proves_inclusion
 from undertone.certificate.program import parse_report
@@ -156,9 +157,7 @@ LIES: dict[str, tuple[Lie, set[str]]] = {
 
 
 @pytest.mark.parametrize("name", LIES)
-def test_lie_that_the_server_signs_is_found(
-    name: str, certificate: Certificate, keys: dict[str, Any], consortium: LocalConsortium
-) -> None:
+def test_lie_that_the_server_signs_is_found(name: str, certificate: Certificate, keys: dict[str, Any], consortium: LocalConsortium) -> None:
     lie, points = LIES[name]
     content, file = copy.deepcopy(certificate.content), copy.deepcopy(certificate._file)
     lie(content, file["evidence"])
@@ -272,7 +271,9 @@ def test_every_leaf_of_every_tree_is_proved() -> None:
 
 
 def test_report_of_the_program_is_read_line_by_line() -> None:
-    verdict = parse_report("ok      signature  by a key\nFAILED  counts     one\nFAILED  counts     two\n-       model      not checked: none\n")
+    verdict = parse_report(
+        "ok      signature  by a key\nFAILED  counts     one\nFAILED  counts     two\n-       model      not checked: none\n"
+    )
     assert verdict.failed == ("counts",) and verdict.findings["counts"].text == "one\ntwo"
     assert "model" in verdict.unchecked and "epsilon" in verdict.unchecked
     with pytest.raises(VerificationError, match="does not know"):

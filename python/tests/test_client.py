@@ -10,6 +10,7 @@ import pathlib
 
 import httpx
 import pytest
+
 import undertone
 from consortium import PASSWORD, LocalConsortium
 from undertone import _shared as shared
@@ -67,7 +68,7 @@ def test_job_is_followed_to_its_result(trained: Job, client: undertone.Client, t
     artifact = shared.choose_artifact(client.files(trained), "model.safetensors")
     assert hashlib.sha256(model.read_bytes()).hexdigest() == artifact.digest
     assert [path.name for path in tmp_path.iterdir()] == ["model.safetensors"]
-    with pytest.raises(undertone.UndertoneError, match="its files are .*model"):
+    with pytest.raises(undertone.UndertoneError, match=r"its files are .*model"):
         client.download(trained, "model", tmp_path)
     assert client.report(trained).job.title == "Trained"
 

@@ -8,6 +8,7 @@ import re
 import runpy
 
 import pytest
+
 from consortium import LocalConsortium, program
 from undertone.rest.models import Job
 
@@ -33,9 +34,7 @@ def extract_code(path: pathlib.Path) -> list[str]:
     return re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL)
 
 
-def test_readme_leads_to_a_result(
-    environment: pathlib.Path, consortium: LocalConsortium, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_readme_leads_to_a_result(environment: pathlib.Path, consortium: LocalConsortium, capsys: pytest.CaptureFixture[str]) -> None:
     (code,) = extract_code(ROOT / "README.md")
     assert len([line for line in code.splitlines() if line.strip()]) <= 12
     with consortium.steward():
@@ -45,9 +44,7 @@ def test_readme_leads_to_a_result(
     assert "ok      model      the file is the job's model" in printed
 
 
-def test_page_of_the_book_is_executed(
-    environment: pathlib.Path, consortium: LocalConsortium, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_page_of_the_book_is_executed(environment: pathlib.Path, consortium: LocalConsortium, capsys: pytest.CaptureFixture[str]) -> None:
     blocks = extract_code(ROOT.parent / "docs/src/how-to/python.md")
     assert len(blocks) >= 4
     names: dict[str, object] = {}

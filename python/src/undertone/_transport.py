@@ -67,7 +67,7 @@ class RetryPolicy:
 
     def _backoff(self, attempt: int) -> float:
         wait = min(self.longest, self.first * 2.0 ** (attempt - 1))
-        return wait * (1 + random.random() / 4)  # noqa: S311, no secret
+        return wait * (1 + random.random() / 4)
 
 
 def is_repeatable(request: httpx.Request) -> bool:

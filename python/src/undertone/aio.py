@@ -266,7 +266,9 @@ class AsyncClient:
     async def refuse(self, job: Reference, dataset: Reference, reason: str) -> Job:
         """Refuses a job for a dataset, with a reason for the proposer: 1 to 1,000 characters. This ends the job."""
         body = Refuse(reason=reason)
-        return expect(Job, await refuse_job.asyncio(identify(job), identify(dataset), client=self.rest, body=body, idempotency_key=new_key()))
+        return expect(
+            Job, await refuse_job.asyncio(identify(job), identify(dataset), client=self.rest, body=body, idempotency_key=new_key())
+        )
 
     async def cancel(self, job: Reference) -> Job:
         """Cancels a job that is not over."""
@@ -401,4 +403,6 @@ class AsyncClient:
     async def answer(self, question: Reference, label: str | None) -> Annotation:
         """Answers a question with one of the job's labels; `None` leaves it to others."""
         body = shared.make_annotation(label)
-        return shared.expect_annotation(await annotate_question.asyncio(identify(question), client=self.rest, body=body, idempotency_key=new_key()))
+        return shared.expect_annotation(
+            await annotate_question.asyncio(identify(question), client=self.rest, body=body, idempotency_key=new_key())
+        )

@@ -75,9 +75,7 @@ class Table(Sequence[Mapping[str, Any]]):
 
     def _repr_html_(self) -> str:
         head = "".join(f"<th>{html.escape(name)}</th>" for name in self.columns)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(format_value(value))}</td>" for value in row) + "</tr>" for row in self._rows
-        )
+        body = "".join("<tr>" + "".join(f"<td>{html.escape(format_value(value))}</td>" for value in row) + "</tr>" for row in self._rows)
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 

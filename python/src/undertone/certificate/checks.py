@@ -7,6 +7,7 @@ finding is `PARTLY` and says what is left out.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,9 +24,23 @@ __all__ = ["TrustedInputs", "check_certificate"]
 COUNTS_PLANNED = 2
 FIGURES = "not computed by this package: use undertone-server (program=...)"
 # The fields of a leaf of the log for a row of an account, in the order in which they are hashed (`api/src/log/leaf.rs`).
-LEAF_FIELDS = (
-    "previous account sequence kind job dataset series round attempt event count evaluator receipt certificate at_unix_milliseconds"
-).split()
+LEAF_FIELDS = [
+    "previous",
+    "account",
+    "sequence",
+    "kind",
+    "job",
+    "dataset",
+    "series",
+    "round",
+    "attempt",
+    "event",
+    "count",
+    "evaluator",
+    "receipt",
+    "certificate",
+    "at_unix_milliseconds",
+]
 
 
 @dataclass(frozen=True)
@@ -229,7 +244,7 @@ def check_chain(opened: OpenedCertificate) -> Finding:
     chains: dict[str, dict[int, OpenedReceipt]] = {}
     for party, receipts in opened.parts():
         numbers = [one.content["sequence"] for one in receipts]
-        if any(after <= before for before, after in zip(numbers, numbers[1:], strict=False)):
+        if any(after <= before for before, after in itertools.pairwise(numbers)):
             wrong.append(f"{party['dataset_name']}: the receipts are not in the order of their numbers")
         for one in receipts:
             chains.setdefault(one.content["worker"], {})[one.content["sequence"]] = one
@@ -240,7 +255,7 @@ def check_chain(opened: OpenedCertificate) -> Finding:
     gaps = 0
     for chain in chains.values():
         order = sorted(chain)
-        for number, following in zip(order, order[1:], strict=False):
+        for number, following in itertools.pairwise(order):
             if following != number + 1:
                 gaps += 1
             elif chain[following].content["previous"] != chain[number].digest:

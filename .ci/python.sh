@@ -46,7 +46,7 @@ export UNDERTONE_PROGRAMS="${UNDERTONE_PROGRAMS:-$CARGO_TARGET_DIR/debug}" PYTHO
 export MYPYPATH="$folder/source/src" PYTHONPATH="$folder/installed"
 mypy=("$root/bin/python" -m mypy --config-file pyproject.toml --cache-dir "$folder/mypy")
 failed=0
-(cd python && "$generator" -m ruff check --no-cache --quiet . && "$generator" -m ruff format --no-cache --quiet --check .) || failed=1
+(cd python && "$generator" -m ruff check --no-cache --quiet . && "$generator" -m ruff format --no-cache --check .) || failed=1
 (cd python && "${mypy[@]}" --package undertone && "${mypy[@]}" tests generate.py) || failed=1
 (cd python && "$root/bin/python" -m pytest -p no:cacheprovider -q -rfE "$@") || failed=1
 exit "$failed"

@@ -124,13 +124,12 @@ class LocalConsortium:
         self.folder = folder
         self.url = f"http://127.0.0.1:{free_port()}"
         self.processes: list[subprocess.Popen[bytes]] = []
-        self._stop = threading.Event()
-        environment = {
+        self._environment = {
             "UNDERTONE_HTTP": self.url.removeprefix("http://"),
             "UNDERTONE_GRPC": f"127.0.0.1:{free_port()}",
             "UNDERTONE_DATA_DIR": str(folder / "server"),
         }
-        self._start("server", [program("undertone-server"), "serve"], environment)
+        self._start_server()
         link_file = folder / "server/operator-link"
         link = wait_until("the server wrote its first link", lambda: link_file.is_file() and link_file.read_text().strip())
         wait_until("the server answers", self._answers)
@@ -161,10 +160,21 @@ class LocalConsortium:
         self.key = self.make_key(SCOPES)
         self.server_key = self._read_server_key()
 
+    def _start_server(self) -> None:
+        self._start("server", [program("undertone-server"), "serve"], self._environment)
+        self._server = self.processes[-1]
+
     def _start(self, name: str, command: list[str], environment: dict[str, str]) -> None:
-        with (self.folder / f"{name}.log").open("wb") as log:
+        with (self.folder / f"{name}.log").open("ab") as log:
             process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env={**os.environ, **environment})
         self.processes.append(process)
+
+    def restart_server(self) -> None:
+        """Stops the server as an operator does, and starts it again at the same address."""
+        self._server.terminate()
+        self._server.wait(PATIENCE)
+        self._start_server()
+        wait_until("the server answers again", self._answers)
 
     def _answers(self) -> bool:
         with contextlib.suppress(httpx.TransportError):

@@ -7,6 +7,7 @@ import hashlib
 import inspect
 import json
 import pathlib
+import threading
 
 import httpx
 import pytest
@@ -101,6 +102,26 @@ def test_unanswered_job_ends_the_wait_and_not_the_job(consortium: LocalConsortiu
     with pytest.raises(undertone.JobEnded, match="not this month") as ended:
         client.wait(job, timeout=10)
     assert ended.value.job.state == "refused"
+
+
+def test_wait_survives_a_restart_of_the_server(consortium: LocalConsortium) -> None:
+    with undertone.connect(consortium.url, key=consortium.key, retries=RetryPolicy(attempts=1)) as client:
+        job = client.propose(consortium.training("Interrupted"))
+        seen: list[str] = []
+        began = threading.Event()
+
+        def follow() -> None:
+            for event in client.follow(job, timeout=30):
+                seen.append(event.job.state)
+                began.set()
+
+        waiting = threading.Thread(target=follow)
+        waiting.start()
+        assert began.wait(10)
+        consortium.restart_server()
+        client.cancel(job)
+        waiting.join()
+    assert [seen[0], seen[-1]] == ["proposed", "cancelled"]
 
 
 class LosingTransport(httpx.BaseTransport):

@@ -13,7 +13,8 @@ from uuid import UUID
 
 import httpx
 
-from .errors import JobEnded, UndertoneError, UnexpectedResponse, WaitTimeout
+from ._transport import BUSY
+from .errors import JobEnded, ProblemError, UndertoneError, UnexpectedResponse, WaitTimeout
 from .events import ServerEvent
 from .rest.models import (
     AnnotationLabel,
@@ -42,6 +43,8 @@ STREAM_SILENCE = 45.0
 # Seconds between two looks at a job without a stream of events: the first wait, and the longest.
 POLL_FIRST = 0.5
 POLL_LONGEST = 10.0
+# The failures in a row after which a client stops to follow a job.
+MOST_FAILURES = 30
 CHUNK = 1 << 16
 
 
@@ -204,6 +207,12 @@ def check_deadline(deadline: float | None) -> None:
     """Raises `WaitTimeout` after a moment of the monotonic clock."""
     if deadline is not None and time.monotonic() >= deadline:
         raise WaitTimeout("the job did not end in time; it goes on")
+
+
+def require_passing(error: Exception) -> None:
+    """Raises a failure again that is the server's answer, and not of the network or of a busy server."""
+    if isinstance(error, (ProblemError, UnexpectedResponse)) and error.status not in BUSY:
+        raise error
 
 
 def read_silence(deadline: float | None) -> float:

@@ -18,7 +18,7 @@ from ._shared import Annotation, JobDocument, ProgressCallback, Reference, expec
 from ._transport import KEY_HEADER, KeyAuth, ProblemClient, RetryPolicy, RetryTransport, SessionAuth, new_key
 from .approval import StewardKey
 from .certificate import Certificate
-from .errors import ProblemError, UndertoneError
+from .errors import ProblemError, UndertoneError, UnexpectedResponse
 from .events import EventReader
 from .rest.api.consortia import list_consortia, list_datasets
 from .rest.api.jobs import (
@@ -289,7 +289,7 @@ class Client:
         """Yields the state of a job after each change, until it is over.
 
         It reads the server's stream of events, and asks again and again where no stream arrives: behind some proxies, or with too many
-        streams open.
+        streams open. It survives restarts of the server: it gives up after 30 failures in a row, about five minutes.
 
         Args:
             job: The job.
@@ -297,22 +297,29 @@ class Client:
         """
         where = identify(job)
         deadline = None if timeout is None else time.monotonic() + timeout
-        last, poll = "", shared.POLL_FIRST
+        last, poll, failures = "", shared.POLL_FIRST, 0
         while True:
             try:
                 for identifier, event in self._stream(where, last, deadline):
-                    last, poll = identifier, shared.POLL_FIRST
+                    last, poll, failures = identifier, shared.POLL_FIRST, 0
                     yield event
                     if shared.is_over(event):
                         return
-            except (httpx.TransportError, ProblemError) as error:
-                if isinstance(error, ProblemError) and error.status not in (429, 503):
-                    raise
+            except (httpx.TransportError, ProblemError, UnexpectedResponse) as error:
+                shared.require_passing(error)
             shared.check_deadline(deadline)
-            event = self._look(where)
-            yield event
-            if shared.is_over(event):
-                return
+            try:
+                event = self._look(where)
+            except (httpx.TransportError, ProblemError, UnexpectedResponse) as error:
+                shared.require_passing(error)
+                failures += 1
+                if failures > shared.MOST_FAILURES:
+                    raise
+            else:
+                failures = 0
+                yield event
+                if shared.is_over(event):
+                    return
             time.sleep(shared.shorten_pause(poll, deadline))
             poll = min(2 * poll, shared.POLL_LONGEST)
 

@@ -32,11 +32,12 @@ use sea_orm::{
 };
 use undertone_api::budget::{BudgetRefusal, EntryKind};
 use undertone_api::log::LogLeaf;
+use undertone_api::plan::AccountKey;
 use undertone_privacy::Event;
 use undertone_privacy::ledger::{Balance, LedgerError, Reservation, ReservationId};
 use uuid::Uuid;
 
-use self::account::{LedgerAccountKey, NewEntry, OpenAccount};
+use self::account::{NewEntry, OpenAccount};
 use self::charged::AccountCharge;
 use crate::ctx::Ctx;
 use crate::db::Tx;
@@ -110,7 +111,7 @@ pub async fn check(connection: &impl ConnectionTrait, asks: &[ChargeRequest]) ->
 pub async fn reserve(ctx: &Ctx, tx: &Tx, job: Uuid, asks: &[ChargeRequest]) -> Result<Vec<BudgetRefusal>, Error> {
     frozen::refuse_frozen(tx, asks).await?;
     let (charged, mut refusals) = charged::accounts(tx, asks).await?;
-    let mut accounts: BTreeMap<LedgerAccountKey, OpenAccount> = BTreeMap::new();
+    let mut accounts: BTreeMap<AccountKey, OpenAccount> = BTreeMap::new();
     for key in charged.iter().map(|charged| charged.ask.key()).collect::<std::collections::BTreeSet<_>>() {
         accounts.insert(key, account::open(ctx, tx, key).await?);
     }

@@ -12,6 +12,7 @@ mod hold;
 mod initial;
 mod life;
 mod limit;
+mod reason;
 mod review;
 #[cfg(test)]
 mod spec_page;
@@ -37,12 +38,13 @@ use crate::problem::Violation;
 use crate::question::QuestionPlan;
 use audit::AuditPlan;
 
-pub use departure::{Departure, DepartureOrigin, LeaveRequest, MOST_DEPARTURE_REASON};
+pub use departure::{Departure, DepartureOrigin, LeaveRequest};
 pub use draft::{JobDraft, LONGEST_SPEC, NewDraft};
 pub use hold::{Hold, Holder, PauseRequest};
 pub use initial::INITIAL_MODEL;
 pub use life::{JobState, JobStep, WrongStep};
 pub use limit::{ApprovalLimit, ApprovedTotal, LONGEST_LIMIT_DAYS, NewApprovalLimit};
+pub use reason::MOST_REASON;
 pub use review::{Disclosure, DisclosureForm, JobReview, Observer, disclosures};
 pub use terms::{OpenTerm, PartyTerms, TermName, TermRange};
 pub use view::{

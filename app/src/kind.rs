@@ -5,6 +5,7 @@
 //! every kind, so a kind without a display does not compile. Pages never match on a kind: they call these functions.
 
 pub mod active_learning;
+mod cost;
 pub mod dp_sgd;
 #[cfg(feature = "ssr")]
 mod draft;

@@ -7,14 +7,14 @@ use undertone_api::dataset::{Dataset, Visibility};
 use undertone_api::id::{ConsortiumId, DatasetId};
 use undertone_api::job::transcription::{CostEstimate, Money, OutputVoice, Spec};
 use undertone_api::job::{Charge, JobKind as _, NewJob, Spec as AnySpec};
-use undertone_api::plan::{AccountBalances, AccountKey, PlanOffer, PlanParameter, PricedPlan, nearest};
+use undertone_api::plan::{PlanOffer, PlanParameter, PricedPlan, nearest};
 use undertone_api::problem::Violation;
 use undertone_privacy::mechanism;
 
 use super::super::plan::{TranscriptionPlan, lacks_words};
 use super::{distance, variants};
 use crate::component::gauge::Gauge;
-use crate::standing::{NoPayment, Payment, others};
+use crate::standing::{NoPayment, Payment, collect_balances, find_standings, others};
 use crate::words;
 
 /// Renders the cost of the plan as HTML.
@@ -33,7 +33,7 @@ pub(in crate::kind::transcription) fn render_cost(
     let priced = PricedPlan::from_spec(&spec, datasets, &balances);
     let dataset = datasets.iter().find(|dataset| dataset.id == spec.participant.dataset);
     let pays = dataset.map(|dataset| {
-        let standing = standings.iter().find(|(id, _)| *id == dataset.id).map_or(&[][..], |(_, all)| all);
+        let standing = find_standings(standings, dataset.id);
         let charge = render_charge(&spec, dataset, standing, priced.as_ref());
         view! { <ul class="costs"><li><h3>{format!("{}, {}", dataset.name, dataset.organization_name)}</h3>{charge}</li></ul> }
     });
@@ -88,20 +88,6 @@ fn summarize_price(dataset: Option<&Dataset>, priced: Option<&PricedPlan>) -> &'
         (_, Some(priced)) if priced.admitted() => "Fits the budget.",
         (_, Some(_)) => "Over the limit.",
     }
-}
-
-/// Returns the balances by account: two versions of a dataset share one.
-fn collect_balances(datasets: &[Dataset], standings: &[(DatasetId, Vec<AccountStanding>)]) -> AccountBalances {
-    let mut balances = AccountBalances::default();
-    for (id, all) in standings {
-        let Some(dataset) = datasets.iter().find(|dataset| dataset.id == *id) else { continue };
-        for AccountStanding { unit, adjacency, balance } in all {
-            let organization = dataset.organization;
-            let lineage = dataset.lineage;
-            balances.add(AccountKey::new(organization, lineage, *unit, *adjacency), balance.clone());
-        }
-    }
-    balances
 }
 
 /// Renders the charge to the owner's account.

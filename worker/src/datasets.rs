@@ -242,7 +242,7 @@ mod tests {
         let store = Store::create(&dir.path().join("ledger.db")).expect("the folder is writable");
         let policy = Policy::load(&folder.policy()).expect("it was just written");
         let (datasets, _) = scan(&folder, &store, &policy).expect("the folder can be read");
-        assert_eq!((datasets[0].classes, datasets[0].registration().classes), (0, 0));
+        assert_eq!((datasets[0].facts.classes, datasets[0].registration().classes), (0, 0));
     }
 
     #[test]

@@ -127,7 +127,7 @@ fn transcripts_become_labels_and_rows_in_the_recordings_lineage() {
     let policy = Policy::load_or_template(&site.policy()).unwrap();
     let (datasets, unusable) = scan(&site, &store, &policy).unwrap();
     assert!(unusable.is_empty());
-    let units = |name: &str| datasets.iter().find(|local| local.name == name).unwrap().units.clone();
+    let units = |name: &str| datasets.iter().find(|local| local.name == name).unwrap().facts.units.clone();
     assert_eq!(
         (units("letters"), units("spelled"), units("rows")),
         (vec![PrivacyUnit::Words], vec![PrivacyUnit::Speaker], vec![PrivacyUnit::User])

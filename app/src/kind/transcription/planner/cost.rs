@@ -12,6 +12,7 @@ use undertone_api::problem::Violation;
 use undertone_privacy::mechanism;
 
 use super::super::plan::{TranscriptionPlan, lacks_words};
+use super::super::promises::render_promises;
 use super::{distance, variants};
 use crate::component::gauge::Gauge;
 use crate::standing::{NoPayment, Payment, collect_balances, find_standings, others};
@@ -56,7 +57,7 @@ pub(in crate::kind::transcription) fn render_cost(
         {offers}
         {pays}
         {expected}
-        {render_promises(&spec)}
+        {spec.promises().ok().map(|promises| render_promises(&promises, spec.colluding.get()))}
         {distance::render_distance(&spec)}
         {variants::render_table(&spec, size, seconds)}
         {render_violations(&violations, is_unwritten)}
@@ -232,32 +233,6 @@ pub(super) fn format_sums(all: &[Money]) -> String {
         return "no price given".to_owned();
     }
     all.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")
-}
-
-/// Renders ε and δ by the number of colluding recognizers.
-fn render_promises(spec: &Spec) -> Option<AnyView> {
-    let rows = spec.promises().ok()?.into_iter().map(|promise| {
-        let is_charged = promise.colluding == spec.colluding;
-        let colluders = match promise.colluding.get() {
-            1 => "one recognizer".to_owned(),
-            many => format!("{} together", words::count(many.into())),
-        };
-        view! {
-            <tr aria-current=is_charged.then_some("true")>
-                <th scope="row">{if is_charged { format!("{colluders}, charged") } else { colluders }}</th>
-                <td class="number">{words::epsilon(promise.epsilon)}</td>
-                <td class="number">{words::delta(promise.delta)}</td>
-            </tr>
-        }
-    });
-    let view = view! {
-        <table class="dense">
-            <caption>"ε of the counts of pieces by word, by number of colluding recognizers"</caption>
-            <thead><tr><th scope="col">"Recognizers"</th><th scope="col" class="number">"ε"</th><th scope="col" class="number">"δ"</th></tr></thead>
-            <tbody>{rows.collect_view()}</tbody>
-        </table>
-    };
-    Some(view.into_any())
 }
 
 /// Renders the nearest plans that fit, each as a link to the planner if its address is short enough.

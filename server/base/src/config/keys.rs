@@ -71,7 +71,7 @@ pub fn table() -> String {
 }
 
 /// Returns the environment variable of a key.
-pub fn variable(key: &str) -> String {
+pub(crate) fn variable(key: &str) -> String {
     variable_name(PREFIX, key)
 }
 

@@ -63,7 +63,7 @@ pub async fn list(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Vec<AuditView>,
 }
 
 /// Returns the audit that a job promises for a dataset's releases.
-pub fn find_plan(row: &job::Model, dataset: DatasetId) -> Option<AuditPlan> {
+pub(crate) fn find_plan(row: &job::Model, dataset: DatasetId) -> Option<AuditPlan> {
     let planned = &*row.series;
     planned.iter().find_map(|planned| planned.audited_of(dataset).cloned())
 }
@@ -99,7 +99,7 @@ pub struct JudgedStatement {
 ///
 /// # Errors
 /// `bad_signature` when it is not signed by the worker, `validation_failed` when its figures are not those of an audit.
-pub async fn judge(ctx: &Ctx, worker: WorkerId, token: &str, signed: &Signed) -> Result<JudgedStatement, Error> {
+pub(crate) async fn judge(ctx: &Ctx, worker: WorkerId, token: &str, signed: &Signed) -> Result<JudgedStatement, Error> {
     let lease = lease::find_lease(ctx.db.read(), worker, token).await?;
     let row = worker::Entity::find_by_id(worker.0).one(ctx.db.read()).await?;
     let row = row.ok_or_else(|| Error::not_found("worker"))?;

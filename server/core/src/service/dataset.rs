@@ -52,7 +52,10 @@ pub async fn get(ctx: &Ctx, actor: &Actor, id: DatasetId) -> Result<Dataset, Err
 ///
 /// # Errors
 /// When the database fails, or a stored value cannot be read.
-pub async fn in_consortium(connection: &impl ConnectionTrait, consortium: ConsortiumId) -> Result<Vec<Dataset>, Error> {
+pub(crate) async fn in_consortium(
+    connection: &impl ConnectionTrait,
+    consortium: ConsortiumId,
+) -> Result<Vec<Dataset>, Error> {
     to_datasets(connection, rows(connection, consortium).await?).await
 }
 
@@ -60,7 +63,10 @@ pub async fn in_consortium(connection: &impl ConnectionTrait, consortium: Consor
 ///
 /// # Errors
 /// When the database fails, or a stored value cannot be read.
-pub async fn rows(connection: &impl ConnectionTrait, consortium: ConsortiumId) -> Result<Vec<dataset::Model>, Error> {
+pub(crate) async fn rows(
+    connection: &impl ConnectionTrait,
+    consortium: ConsortiumId,
+) -> Result<Vec<dataset::Model>, Error> {
     let owners = Query::select()
         .column(membership::Column::OrganizationId)
         .from(membership::Entity)

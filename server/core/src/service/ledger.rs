@@ -47,11 +47,12 @@ use crate::model::{self as entity, reservation};
 use crate::service::log;
 
 pub use explain::explain;
-pub use figures::{MOST_QUESTIONS, epsilon_alone, epsilon_together};
+pub use figures::MOST_QUESTIONS;
+pub(crate) use figures::{epsilon_alone, epsilon_together};
 pub use histories::histories;
 pub use history::history;
 pub use newest::{NewestEntries, newest};
-pub use promises::promises;
+pub(crate) use promises::promises;
 pub use read::{entries, search};
 pub use rebuild::{RebuiltAccount, rebuild};
 pub use request::ChargeRequest;
@@ -281,7 +282,7 @@ fn spend(row: &reservation::Model, account: &mut OpenAccount) -> Result<(), Erro
 ///
 /// # Errors
 /// When the database fails, or a stored value cannot be read.
-pub async fn settle(ctx: &Ctx, tx: &Tx, job: Uuid, dataset: Uuid) -> Result<(), Error> {
+pub(crate) async fn settle(ctx: &Ctx, tx: &Tx, job: Uuid, dataset: Uuid) -> Result<(), Error> {
     let mut leaves = Vec::new();
     for (row, account) in account::reserved(tx, job, dataset).await? {
         if !row.settled {
@@ -339,7 +340,7 @@ pub async fn find_reservation(
 ///
 /// # Errors
 /// When the database fails, or a stored value cannot be read.
-pub async fn find_other_reservations(
+pub(crate) async fn find_other_reservations(
     connection: &impl ConnectionTrait,
     job: Uuid,
     dataset: Uuid,

@@ -210,7 +210,7 @@ pub(crate) async fn accept_proven(
 ///
 /// # Errors
 /// When the database fails, or a stored value cannot be read.
-pub async fn sign(
+pub(crate) async fn sign(
     ctx: &Ctx,
     tx: &Tx,
     (worker, sequence): (WorkerId, u64),

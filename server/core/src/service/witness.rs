@@ -97,7 +97,7 @@ pub async fn receipts(ctx: &Ctx, worker: WorkerId, after: u64) -> Result<Vec<Sig
 ///
 /// # Errors
 /// When the database fails, or a stored value cannot be read.
-pub async fn find_charged(
+pub(crate) async fn find_charged(
     ctx: &Ctx,
     worker: WorkerId,
     receipts: &[u64],

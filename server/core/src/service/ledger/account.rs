@@ -193,7 +193,11 @@ pub async fn open(ctx: &Ctx, connection: &impl ConnectionTrait, key: AccountKey)
 ///
 /// # Errors
 /// When the database fails, or a stored value cannot be read.
-pub async fn reserved(tx: &Tx, job: Uuid, dataset: Uuid) -> Result<Vec<(reservation::Model, OpenAccount)>, Error> {
+pub(crate) async fn reserved(
+    tx: &Tx,
+    job: Uuid,
+    dataset: Uuid,
+) -> Result<Vec<(reservation::Model, OpenAccount)>, Error> {
     let rows = reservations(tx, job, dataset).await?;
     rows.into_iter().map(|(reserved, row)| Ok((reserved, OpenAccount::from_row(row)?))).collect()
 }
@@ -227,7 +231,7 @@ pub(super) async fn reservations(
 ///
 /// # Errors
 /// When the database fails, or a stored value cannot be read.
-pub async fn limited(
+pub(crate) async fn limited(
     connection: &impl ConnectionTrait,
     organization: OrganizationId,
     lineage: LineageId,

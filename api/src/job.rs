@@ -19,6 +19,7 @@ pub mod terms;
 mod view;
 
 pub mod active_learning;
+pub mod analytics;
 pub mod audit;
 pub mod diagnosis;
 pub mod dp_sgd;

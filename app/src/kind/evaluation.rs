@@ -6,7 +6,7 @@ mod description;
 #[cfg(feature = "ssr")]
 mod plan;
 #[cfg(feature = "ssr")]
-mod planner;
+pub(super) mod planner;
 mod result;
 #[cfg(all(test, feature = "ssr"))]
 mod tests;

@@ -11,6 +11,7 @@
 
 mod condition;
 mod expression;
+mod text;
 
 use sqlparser::ast::{
     Expr, GroupByExpr, Query, Select, SelectFlavor, SelectItem, SetExpr, Statement, TableFactor, TableWithJoins,
@@ -20,6 +21,8 @@ use sqlparser::parser::Parser;
 
 use super::query::{AggregateMeasure, ContributionLimits, GroupKey, TableAggregate, TableQuery};
 use crate::table::{TableColumn, TableSchema};
+
+pub use text::write_queries;
 
 /// The longest text, in bytes.
 pub const LONGEST_SQL: usize = 16_384;

@@ -3,7 +3,7 @@
 
 #![expect(unreachable_pub, reason = "the server macro makes what it generates public")]
 
-pub(super) mod cost;
+pub(in crate::kind) mod cost;
 
 use leptos::prelude::*;
 use undertone_api::budget::AccountStanding;

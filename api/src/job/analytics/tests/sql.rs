@@ -1,7 +1,7 @@
 //! The SQL text and the plan are the same; other clauses are refused by name.
 
 use super::{datasets, example};
-use crate::job::analytics::sql::{SqlError, SqlQueries, parse_queries};
+use crate::job::analytics::sql::{SqlError, SqlQueries, parse_queries, write_queries};
 use crate::job::analytics::{ContributionLimits, TableQuery};
 
 fn parse(text: &str) -> Result<SqlQueries, SqlError> {
@@ -41,6 +41,16 @@ fn statements_become_queries_with_the_columns_that_they_use() {
     spec.columns = parsed.columns;
     assert_eq!(crate::job::JobKind::check(&spec, &datasets()), Vec::new());
     assert_eq!(spec.layout().expect("a layout").length(), 1 + 3 * 2 * 7);
+}
+
+#[test]
+fn written_text_is_read_as_the_same_queries() {
+    let text = "SELECT sex, count(*), count(DISTINCT patient), sum(age), variance(glucose), histogram(sex) FROM t \
+                WHERE (age < 30 OR sex IN ('male', 'other')) AND NOT glucose BETWEEN -0.5 AND 6 AND visit IS NOT NULL \
+                GROUP BY sex; SELECT median(glucose) FROM t GROUP BY bucket(age, 0, 18.5, 120)";
+    let parsed = parse(text).expect("two queries");
+    let written = write_queries(&parsed.queries, "patient");
+    assert_eq!(parse(&written), Ok(parsed), "{written}");
 }
 
 #[test]

@@ -56,7 +56,8 @@ pub(in crate::kind::evaluation) fn render_cost(
     .to_html()
 }
 
-fn summarize_price(priced: Option<&PricedPlan>) -> &'static str {
+/// Returns whether the plan fits, in a sentence.
+pub(in crate::kind) fn summarize_price(priced: Option<&PricedPlan>) -> &'static str {
     match priced {
         None => "This plan charges no account.",
         Some(priced) if !priced.budgeted() => "An owner has not set a budget for this unit.",
@@ -66,7 +67,10 @@ fn summarize_price(priced: Option<&PricedPlan>) -> &'static str {
 }
 
 /// Returns the balances by account: two versions of a dataset share one.
-fn collect_balances(datasets: &[Dataset], standings: &[(DatasetId, Vec<AccountStanding>)]) -> AccountBalances {
+pub(in crate::kind) fn collect_balances(
+    datasets: &[Dataset],
+    standings: &[(DatasetId, Vec<AccountStanding>)],
+) -> AccountBalances {
     let mut balances = AccountBalances::default();
     for (id, all) in standings {
         let Some(dataset) = datasets.iter().find(|dataset| dataset.id == *id) else { continue };
@@ -147,7 +151,8 @@ fn render_offers(offers: Vec<PlanOffer>, plan: &EvaluationPlan, consortium: Cons
     .into_any()
 }
 
-fn render_violations(violations: &[Violation]) -> AnyView {
+/// Renders the violations of a plan, if there are any.
+pub(in crate::kind) fn render_violations(violations: &[Violation]) -> AnyView {
     if violations.is_empty() {
         return ().into_any();
     }

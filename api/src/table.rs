@@ -129,7 +129,9 @@ impl ColumnKind {
             Self::Category { values } => {
                 usize::try_from(code).ok().and_then(|place| values.get(place)).cloned().unwrap_or_default()
             }
-            Self::Date { .. } => CalendarDate::from_days(code).map_or_else(|_| code.to_string(), |date| date.to_string()),
+            Self::Date { .. } => {
+                CalendarDate::from_days(code).map_or_else(|_| code.to_string(), |date| date.to_string())
+            }
         }
     }
 }

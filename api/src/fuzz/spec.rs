@@ -44,6 +44,7 @@ pub(super) fn datasets() -> Vec<Dataset> {
         test_records: 500,
         seconds: (content == DatasetContent::Recordings).then_some(SizeClass(5000)),
         users: (!public).then_some(SizeClass(1000)),
+        table: None,
         units: usual_units(),
         approval: None,
         accounts: Vec::new(),

@@ -6,15 +6,25 @@
 //!
 //! `query.rs` and `filter.rs` define the request, `resolve.rs` binds it to declared columns, `statistic.rs` and
 //! `layout.rs` the vector and its sensitivity, `estimate.rs` and its neighbours the results, `cost.rs` the charge,
-//! `check.rs` the limits.
+//! `check.rs` the limits. `sql.rs` reads a restricted SQL text into the same queries.
+//!
+#![doc = include_str!("analytics/spec.md")]
 
 mod check;
 mod cost;
+mod estimate;
+mod expected;
 mod filter;
 mod layout;
 mod query;
+mod report;
 mod resolve;
+#[cfg(feature = "sql")]
+pub mod sql;
 mod statistic;
+#[cfg(test)]
+pub(crate) mod tests;
+mod tree;
 
 use serde::{Deserialize, Serialize};
 use undertone_privacy::{Event, NoiseMultiplier, PrivacyUnit};
@@ -27,6 +37,8 @@ use crate::problem::Violation;
 use crate::table::TableColumn;
 
 pub use check::{MOST_AGGREGATES, MOST_QUERIES};
+pub use estimate::{LEAST_DEVIATIONS, NumberEstimate};
+pub use expected::{ExpectedError, TargetError};
 pub use filter::{
     CodeFilter, CodeRange, Comparison, FilterValue, MOST_FILTER_DEPTH, MOST_FILTER_NODES, MOST_LISTED_VALUES, RowFilter,
 };
@@ -34,6 +46,7 @@ pub use layout::{
     LEAST_WEIGHT, LayoutError, MOST_CELLS, MOST_LENGTH, RADIUS, ResolvedQuery, VectorBlock, VectorLayout,
 };
 pub use query::{AggregateMeasure, ContributionLimits, DatePeriod, GroupKey, TableAggregate, TableQuery};
+pub use report::{AggregateResult, AnalyticsError, CellResult, QueryResult, Report};
 pub use resolve::{CodeBounds, MOST_EDGES, ResolveError};
 pub use statistic::{BlockStatistic, LEVELS};
 

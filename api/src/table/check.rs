@@ -33,7 +33,10 @@ impl TableSchema {
                 say(format!("columns.{index}.name"), describe_name());
             }
             if !names.insert(&column.name) {
-                say(format!("columns.{index}.name"), "each column, and the column of units, has its own name".to_owned());
+                say(
+                    format!("columns.{index}.name"),
+                    "each column, and the column of units, has its own name".to_owned(),
+                );
             }
             if let Some((field, text)) = column.find_problem() {
                 say(format!("columns.{index}.{field}"), text);
@@ -58,8 +61,11 @@ impl TableColumn {
                     return Some(("least", "finite numbers with `least` below `most`".to_owned()));
                 }
                 let steps = least.abs().max(most.abs()) / step;
-                let is_valid = *step > 0.0 && steps <= MOST_CODE as f64 && self.kind.code_range().0 < self.kind.code_range().1;
-                (!is_valid).then(|| ("step", "greater than 0, at most the width of the range, and at least 2^-52 of it".to_owned()))
+                let is_valid =
+                    *step > 0.0 && steps <= MOST_CODE as f64 && self.kind.code_range().0 < self.kind.code_range().1;
+                (!is_valid).then(|| {
+                    ("step", "greater than 0, at most the width of the range, and at least 2^-52 of it".to_owned())
+                })
             }
             ColumnKind::Category { values } => check_values(values),
             ColumnKind::Date { first, last } => {

@@ -54,7 +54,8 @@ impl CalendarDate {
     /// [`DateError`] outside the years 1 to 9999.
     pub fn from_days(days: i64) -> Result<Self, DateError> {
         let date = days.checked_add(EPOCH).and_then(|day| i32::try_from(day).ok());
-        let date = date.and_then(|day| Date::from_julian_day(day).ok()).filter(|date| (1..=9999).contains(&date.year()));
+        let date =
+            date.and_then(|day| Date::from_julian_day(day).ok()).filter(|date| (1..=9999).contains(&date.year()));
         date.map(Self::from_date).ok_or_else(|| DateError(format!("day {days}")))
     }
 

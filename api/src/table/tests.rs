@@ -41,9 +41,13 @@ fn limits_of_a_schema_name_their_fields() {
     };
     let real = |least, most, step| schema(ColumnKind::Real { least, most, step });
     assert_eq!(fields(&real(0.0, 1.0, 0.01)), [""; 0]);
-    for (least, most, step, field) in
-        [(1.0, 0.0, 0.1, "least"), (0.0, f64::NAN, 0.1, "least"), (0.0, 1.0, 0.0, "step"), (0.0, 1.0, 5.0, "step"), (0.0, 1.0, 1e-17, "step")]
-    {
+    for (least, most, step, field) in [
+        (1.0, 0.0, 0.1, "least"),
+        (0.0, f64::NAN, 0.1, "least"),
+        (0.0, 1.0, 0.0, "step"),
+        (0.0, 1.0, 5.0, "step"),
+        (0.0, 1.0, 1e-17, "step"),
+    ] {
         assert_eq!(fields(&real(least, most, step)), [format!("table.columns.0.{field}")], "{least} {most} {step}");
     }
     assert_eq!(fields(&schema(ColumnKind::Integer { least: 0, most: i64::MAX })), ["table.columns.0.least"]);

@@ -447,6 +447,7 @@ pub(crate) fn promised_audit(manifest: &Manifest, index: usize) -> Option<AuditP
         test_records: 0,
         seconds: None,
         users: None,
+        table: None,
         units: usual_units(),
         approval: None,
         accounts: Vec::new(),

@@ -4,9 +4,9 @@ use std::collections::HashSet;
 
 use undertone_privacy::PrivacyUnit;
 
+use super::Spec;
 use super::query::{AggregateMeasure, TableQuery};
 use super::statistic::LEVELS;
-use super::Spec;
 use crate::dataset::{Dataset, DatasetContent, Visibility};
 use crate::job::check::check_range;
 use crate::problem::Violation;
@@ -104,7 +104,9 @@ fn check_columns(spec: &Spec, datasets: &[Dataset], say: &mut impl FnMut(&str, S
             let (name, site) = (&column.name, &dataset.name);
             let problem = match table.find_column(name) {
                 Some((_, kind)) if *kind == column.kind => continue,
-                Some(_) => format!("`{site}` declares column `{name}` with another kind or range; all sites must agree"),
+                Some(_) => {
+                    format!("`{site}` declares column `{name}` with another kind or range; all sites must agree")
+                }
                 None => format!("`{site}` has no column `{name}`"),
             };
             say(&format!("columns.{index}"), problem);

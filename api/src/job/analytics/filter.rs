@@ -173,7 +173,12 @@ impl RowFilter {
         self.resolve_node(columns, 1, &mut nodes)
     }
 
-    fn resolve_node(&self, columns: &[TableColumn], depth: usize, nodes: &mut usize) -> Result<CodeFilter, ResolveError> {
+    fn resolve_node(
+        &self,
+        columns: &[TableColumn],
+        depth: usize,
+        nodes: &mut usize,
+    ) -> Result<CodeFilter, ResolveError> {
         *nodes += 1;
         if depth > MOST_FILTER_DEPTH || *nodes > MOST_FILTER_NODES {
             return Err(ResolveError::FilterSize);

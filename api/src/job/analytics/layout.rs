@@ -176,9 +176,11 @@ impl VectorLayout {
         let wrap = |field: String| move |error| LayoutError::Resolve { field, error };
         let filter = query.filter.as_ref().map(|filter| filter.resolve(columns));
         let filter = filter.transpose().map_err(wrap(format!("queries.{index}.filter")))?;
-        let keys = query.group_by.iter().enumerate().map(|(place, key)| {
-            key.resolve(columns).map_err(wrap(format!("queries.{index}.group_by.{place}")))
-        });
+        let keys = query
+            .group_by
+            .iter()
+            .enumerate()
+            .map(|(place, key)| key.resolve(columns).map_err(wrap(format!("queries.{index}.group_by.{place}"))));
         let keys: Vec<CodeBounds> = keys.collect::<Result<_, _>>()?;
         let cells = keys.iter().map(CodeBounds::len).fold(1, usize::saturating_mul);
         if cells > MOST_CELLS {
@@ -193,8 +195,16 @@ impl VectorLayout {
             for (column, statistic, weight, squared_sensitivity) in blocks {
                 let width = statistic.width();
                 let offset = self.length;
-                let block =
-                    VectorBlock { query: index, aggregate, column, statistic, offset, width, weight, squared_sensitivity };
+                let block = VectorBlock {
+                    query: index,
+                    aggregate,
+                    column,
+                    statistic,
+                    offset,
+                    width,
+                    weight,
+                    squared_sensitivity,
+                };
                 self.blocks.push(block);
                 self.length = width.checked_mul(cells).and_then(|own| own.checked_add(offset)).unwrap_or(usize::MAX);
                 if self.length > MOST_LENGTH {

@@ -38,6 +38,7 @@ pub(crate) fn datasets() -> [Dataset; 2] {
         test_records: 1000,
         seconds: None,
         users: None,
+        table: None,
         units: usual_units(),
         approval: None,
         accounts: Vec::new(),

@@ -24,6 +24,7 @@ fn registration() -> DatasetRegistration {
         test_records: 0,
         seconds: None,
         users: None,
+        table: None,
         units: undertone_api::dataset::usual_units(),
         approval: None,
     }

@@ -150,6 +150,7 @@ pub(crate) fn datasets() -> Vec<Dataset> {
         test_records: 0,
         seconds: None,
         users: None,
+        table: None,
         units: usual_units(),
         approval: None,
         accounts: Vec::new(),

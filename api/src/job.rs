@@ -287,7 +287,7 @@ impl Report {
         match (self, spec) {
             (Self::Transcription(report), Spec::Transcription(spec)) => spec.report().as_ref() == Ok(report),
             (Self::Transcription(_), _) => false,
-            (Self::DpSgd(_) | Self::ActiveLearning(_) | Self::Evaluation(_), _) => true,
+            (Self::DpSgd(_) | Self::ActiveLearning(_) | Self::Evaluation(_) | Self::Analytics(_), _) => true,
         }
     }
 }
@@ -442,4 +442,6 @@ kinds! {
     Transcription => transcription,
     /// The accuracy of a model on private test sets, from one noisy score histogram per class.
     Evaluation => evaluation,
+    /// Aggregates of tables of rows over several sites, from one noisy vector of each site.
+    Analytics => analytics,
 }

@@ -34,8 +34,8 @@ const NOISE: (f64, f64) = (1.0 / 1024.0, 1024.0);
 pub(super) fn check(spec: &Spec, datasets: &[Dataset]) -> Vec<Violation> {
     let mut violations = Vec::new();
     let mut say = |field: &str, message: String| violations.push(Violation::new(format!("spec.{field}"), message));
-    if spec.unit != PrivacyUnit::User {
-        say("unit", "`user`: the units of a table are the values of its column of units".to_owned());
+    if !matches!(spec.unit, PrivacyUnit::User | PrivacyUnit::Record) {
+        say("unit", "`user`, the values of the column of units, or `record` for a table without one".to_owned());
     }
     check_range(&mut say, "noise_multiplier", spec.noise_multiplier.get(), NOISE.0, NOISE.1);
     check_range(&mut say, "deadline_seconds", f64::from(spec.deadline_seconds), 1.0, 86_400.0);

@@ -52,6 +52,16 @@ pub enum LayoutError {
         #[source]
         error: ResolveError,
     },
+    /// A column whose range is not valid.
+    #[error("column `{column}`: {problem}")]
+    Column {
+        /// The path of the field.
+        field: String,
+        /// The name of the column.
+        column: String,
+        /// The problem with its range.
+        problem: String,
+    },
     /// Too many cells.
     #[error("{cells} groups are more than {MOST_CELLS}: use fewer keys or wider ranges")]
     Cells {
@@ -75,7 +85,10 @@ impl LayoutError {
     /// Returns the path of the field within the spec.
     pub fn field(&self) -> &str {
         match self {
-            Self::Resolve { field, .. } | Self::Cells { field, .. } | Self::Coarse { field } => field,
+            Self::Resolve { field, .. }
+            | Self::Column { field, .. }
+            | Self::Cells { field, .. }
+            | Self::Coarse { field } => field,
             Self::Length => "queries",
         }
     }
@@ -158,6 +171,12 @@ impl VectorLayout {
     /// # Errors
     /// [`LayoutError`] with the field of the first query that does not fit the columns or the limits.
     pub fn new(columns: &[TableColumn], queries: &[TableQuery]) -> Result<Self, LayoutError> {
+        for (index, column) in columns.iter().enumerate() {
+            if let Some((field, problem)) = column.find_problem() {
+                let (field, column) = (format!("columns.{index}.{field}"), column.name.clone());
+                return Err(LayoutError::Column { field, column, problem });
+            }
+        }
         let total = queries.iter().flat_map(|query| &query.aggregates).map(|one| 6 * to_thousandths(one.share)).sum();
         let mut layout = Self { queries: Vec::new(), blocks: Vec::new(), length: 0 };
         for (index, query) in queries.iter().enumerate() {
@@ -301,7 +320,7 @@ impl VectorBlock {
 
 /// Returns a relative share in thousandths: 1 to 1,000,000.
 fn to_thousandths(share: f64) -> u128 {
-    (share * 1000.0).round_ties_even().clamp(1.0, 1e6) as u128
+    ((share * 1000.0).round_ties_even().clamp(1.0, 1e6) as u128).max(1)
 }
 
 /// The facts that all blocks of a query share.
@@ -341,8 +360,8 @@ impl BlockFrame {
 
     /// Returns S²: see the module's documentation.
     fn squared_sensitivity(&self, statistic: &BlockStatistic) -> u128 {
-        let rows = if statistic.counts_units() { 1 } else { u128::from(self.limits.rows) };
-        let cells = u128::from(self.limits.groups).min(self.cells as u128);
+        let rows = if statistic.counts_units() { 1 } else { u128::from(self.limits.rows.max(1)) };
+        let cells = u128::from(self.limits.groups.max(1)).min(self.cells as u128);
         cells * rows * rows * statistic.squared_row_norm()
     }
 }

@@ -127,11 +127,12 @@ impl CodeBounds {
             return Err(ResolveError::Edges(column.to_owned()));
         }
         // The least code whose value is not below the edge; the tolerance covers edges like 0.3 on a grid of 0.1.
-        let mut bounds: Vec<i64> = edges.iter().map(|edge| libm::floor(edge / kind.step() - 1e-6) as i64 + 1).collect();
+        let mut bounds: Vec<i64> =
+            edges.iter().map(|edge| (libm::floor(edge / kind.step() - 1e-6) as i64).saturating_add(1)).collect();
         if let Some(last) = bounds.last_mut()
             && let Some(edge) = edges.last()
         {
-            *last = libm::floor(edge / kind.step() + 1e-6) as i64 + 1;
+            *last = (libm::floor(edge / kind.step() + 1e-6) as i64).saturating_add(1);
         }
         if bounds.windows(2).any(|pair| pair[0] >= pair[1]) {
             return Err(ResolveError::Edges(column.to_owned()));

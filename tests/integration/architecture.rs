@@ -13,7 +13,7 @@ use serde_json::Value;
 use sources::SourceFile;
 
 /// The workspace's crates with the workspace crates that each may name. A crate that is missing here fails the test.
-const MAY_NAME: [(&str, &[&str]); 23] = [
+const MAY_NAME: [(&str, &[&str]); 24] = [
     ("undertone-privacy", &[]),
     ("undertone-secure-aggregation", &[]),
     ("undertone-bits", &["undertone-privacy"]),
@@ -31,6 +31,7 @@ const MAY_NAME: [(&str, &[&str]); 23] = [
     ("undertone-failpoints", &[]),
     ("undertone-worker-site", &["undertone-failpoints", "undertone-api", "undertone-privacy"]),
     ("undertone-worker-training", &["undertone-worker-site", "undertone-api", "undertone-privacy"]),
+    ("undertone-worker-tables", &["undertone-worker-site", "undertone-api"]),
     ("undertone-worker-speech", &["undertone-worker-site", "undertone-api", "undertone-privacy", "undertone-fuzz"]),
     (
         "undertone-worker-transcription",
@@ -63,6 +64,7 @@ const MAY_NAME: [(&str, &[&str]); 23] = [
             "undertone-worker-speech",
             "undertone-worker-transcription",
             "undertone-worker-queries",
+            "undertone-worker-tables",
             "undertone-failpoints",
             "undertone-onnx",
             "undertone-proto",
@@ -174,8 +176,8 @@ const ROOMS: [(&str, &[&str]); 11] = [
     ),
     ("datafusion", &["worker/queries/src/count"]),
     // The differential test of preparation writes logs.
-    ("arrow", &["worker/queries/src", "worker/src/cli/data/tests/differential"]),
-    ("parquet", &["worker/queries/src", "worker/src/cli/data/tests/differential"]),
+    ("arrow", &["worker/queries/src", "worker/tables/src", "worker/src/cli/data/tests/differential"]),
+    ("parquet", &["worker/queries/src", "worker/tables/src", "worker/src/cli/data/tests/differential"]),
     ("ballista", &["worker/queries/src/count"]),
     ("leptos", &["app/", "server/src/dashboard.rs"]),
     ("leptos_axum", &["app/", "server/src/dashboard.rs"]),

@@ -215,6 +215,7 @@ async fn set_budgets(ctx: &Ctx, consortium: &DemoConsortium) -> Result<(), DemoE
                 // The unit that the demo's jobs protect: a limit for speakers would refuse them.
                 DatasetContent::Speech | DatasetContent::Queries => &[PrivacyUnit::Record],
                 DatasetContent::Recordings => &[PrivacyUnit::Words],
+                DatasetContent::Table => &[PrivacyUnit::User],
             };
             for &unit in units {
                 let new = NewBudget { unit, epsilon, delta, filter: None };

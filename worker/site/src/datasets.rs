@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use time::OffsetDateTime;
 use undertone_api::dataset::{Dataset, DatasetContent, DatasetRegistration, SizeClass, Visibility};
 use undertone_api::id::{DatasetId, LineageId, OrganizationId, WorkerId};
+use undertone_api::table::TableSchema;
 use undertone_privacy::PrivacyUnit;
 
 use super::folder::{Folder, FolderError, check_name};
@@ -49,7 +50,7 @@ impl From<DatasetsError> for LineageError {
 }
 
 /// A dataset at this site. Exact counts stay here; only [`LocalDataset::registration`] is disclosed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct LocalDataset {
     /// The name of the dataset and of its folder.
     pub name: String,
@@ -77,6 +78,8 @@ pub struct LocalDataset {
     pub users: Option<u64>,
     /// Seconds of audio, rounded up; for recordings only.
     pub seconds: Option<u64>,
+    /// The declared columns of a table; `None` for other content.
+    pub table: Option<TableSchema>,
     /// The units that can be protected in the data, ascending.
     pub units: Vec<PrivacyUnit>,
 }
@@ -96,6 +99,7 @@ impl LocalDataset {
             test_records: if self.test_records == 0 { 0 } else { SizeClass::from_count(self.test_records).0 },
             users: self.users.map(SizeClass::from_count),
             seconds: self.seconds.map(SizeClass::from_count),
+            table: self.table.clone(),
             units: self.units.clone(),
             approval: None,
         }
@@ -108,10 +112,21 @@ impl LocalDataset {
     pub fn rescan<D: DatasetDescription>(&self) -> Result<Self, DatasetError> {
         let described = D::read(&self.folder)?;
         described.check_visibility(&self.name, self.visibility)?;
-        let DatasetFacts { content, inputs, classes, records, speakers, test_records, users, seconds, units } =
+        let DatasetFacts { content, inputs, classes, records, speakers, test_records, users, seconds, table, units } =
             described.into_facts(self.visibility);
-        let sizes =
-            Self { content, inputs, classes, records, speakers, test_records, users, seconds, units, ..self.clone() };
+        let sizes = Self {
+            content,
+            inputs,
+            classes,
+            records,
+            speakers,
+            test_records,
+            users,
+            seconds,
+            table,
+            units,
+            ..self.clone()
+        };
         Ok(sizes)
     }
 
@@ -134,6 +149,7 @@ impl LocalDataset {
             test_records: registration.test_records,
             users: registration.users,
             seconds: registration.seconds,
+            table: registration.table,
             units: registration.units,
             approval: None,
             accounts: Vec::new(),
@@ -199,7 +215,7 @@ pub fn scan<D: DatasetDescription>(
                 continue;
             }
         };
-        let DatasetFacts { content, inputs, classes, records, speakers, test_records, users, seconds, units } =
+        let DatasetFacts { content, inputs, classes, records, speakers, test_records, users, seconds, table, units } =
             described.into_facts(visibility);
         found.push(LocalDataset {
             lineage,
@@ -214,6 +230,7 @@ pub fn scan<D: DatasetDescription>(
             test_records,
             users,
             seconds,
+            table,
             units,
             name,
         });

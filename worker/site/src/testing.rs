@@ -213,6 +213,7 @@ pub fn local(visibility: Visibility) -> LocalDataset {
         test_records: 0,
         users: None,
         seconds: None,
+        table: None,
         units: undertone_api::dataset::usual_units(),
     }
 }

@@ -3,6 +3,7 @@
 use sea_orm::entity::prelude::*;
 use undertone_api::dataset::{DatasetContent, Visibility};
 use undertone_api::signed::SiteApproval;
+use undertone_api::table::TableSchema;
 
 use crate::model::column::{EnumColumn, JsonColumn};
 
@@ -32,6 +33,9 @@ pub struct Model {
     /// The approval rule and keys of its site; absent from workers that do not state them.
     #[sea_orm(column_type = "Text", nullable)]
     pub approval: Option<JsonColumn<SiteApproval, Entity>>,
+    /// The declared columns of a table; absent for other content.
+    #[sea_orm(column_type = "Text", nullable)]
+    pub table_schema: Option<JsonColumn<TableSchema, Entity>>,
     pub created_at: TimeDateTimeWithTimeZone,
     pub updated_at: TimeDateTimeWithTimeZone,
 }

@@ -17,7 +17,7 @@ use undertone_privacy::PrivacyUnit;
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::model::column::parse_word;
+use crate::model::column::{JsonColumn, parse_word};
 use crate::model::{dataset, membership};
 use crate::service::budget::usage::load_accounts;
 use crate::service::organization::names::load_names;
@@ -98,6 +98,7 @@ pub(super) async fn to_datasets(
             speakers: SizeClass(count(row.speakers)?),
             test_records: count(row.test_records)?,
             users: row.users.map(count).transpose()?.map(SizeClass),
+            table: row.table_schema.map(JsonColumn::into_value),
             seconds: row.seconds.map(count).transpose()?.map(SizeClass),
             units: row.units.as_deref().map_or_else(|| Ok(usual_units()), units)?,
             approval: row.approval.as_deref().map(|site| site.rule),

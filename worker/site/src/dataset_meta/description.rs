@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use undertone_api::dataset::{DatasetContent, Visibility};
+use undertone_api::table::TableSchema;
 use undertone_privacy::PrivacyUnit;
 
 use super::DatasetError;
@@ -54,6 +55,8 @@ pub struct DatasetFacts {
     pub users: Option<u64>,
     /// Seconds of audio.
     pub seconds: Option<u64>,
+    /// The declared columns of a table.
+    pub table: Option<TableSchema>,
     /// The units that can be protected in the data, ascending.
     pub units: Vec<PrivacyUnit>,
 }

@@ -62,7 +62,10 @@ impl ArmComparison {
     fn compare_arm(test: &str, arm: Arm, outcome: Option<&Report>, measurements: &[Measurement]) -> Option<Self> {
         let row = match outcome {
             Some(Report::DpSgd(report)) => report.arms.iter().find(|row| row.arm == arm),
-            Some(Report::ActiveLearning(_) | Report::Transcription(_) | Report::Evaluation(_)) | None => None,
+            Some(
+                Report::ActiveLearning(_) | Report::Transcription(_) | Report::Evaluation(_) | Report::Analytics(_),
+            )
+            | None => None,
         };
         if let Some((row, cell)) = row.and_then(|row| Some((row, row.tests.iter().find(|cell| cell.test == test)?))) {
             return Some(Self {

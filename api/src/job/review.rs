@@ -163,7 +163,7 @@ pub fn disclosures(spec: &Spec, dataset: &Dataset, datasets: &[Dataset]) -> Vec<
         let form = if form == DisclosureForm::Protected { DisclosureForm::Derived } else { form };
         let result = match spec {
             Spec::Evaluation(_) => "the noisy histograms of all sites together, and the metrics computed from them",
-            Spec::Analytics(_) => "the numbers of all sites together, computed from the average",
+            Spec::Analytics(_) => "the numbers of the sites together, computed from the average",
             _ => "the trained model and what was measured with it",
         };
         say(Observer::Recipients, form, 1, result.to_owned());

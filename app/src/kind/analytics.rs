@@ -98,7 +98,7 @@ impl Card for Spec {
     #[cfg(feature = "ssr")]
     fn report_sections(&self, file: &ReportFile) -> AnyView {
         let Some(AnyReport::Analytics(report)) = &file.outcome else { return ().into_any() };
-        view! { <section class="panel"><h2>"Numbers of all sites together"</h2>{result::render_result(report)}</section> }
+        view! { <section class="panel"><h2>"Numbers of the sites together"</h2>{result::render_result(report)}</section> }
             .into_any()
     }
 }

@@ -13,7 +13,10 @@ pub(super) fn list_facts(spec: &Spec) -> Vec<(&'static str, String)> {
         ("Protects", format!("each {} in every table", words::unit(spec.unit))),
         ("Columns", columns.join(", ")),
         ("Vector", format!("{} of each site", words::plural(length, "number"))),
-        ("Noise", format!("z = {}, relative to all that one unit adds", words::number(spec.noise_multiplier.get()))),
+        (
+            "Noise",
+            format!("z = {}, relative to the most that one unit adds", words::number(spec.noise_multiplier.get())),
+        ),
         (
             "Round",
             format!(

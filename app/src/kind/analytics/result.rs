@@ -98,7 +98,7 @@ fn is_count(aggregate: &AggregateResult) -> bool {
 }
 
 fn render_cell(cell: &CellResult, greatest: f64) -> Vec<AnyView> {
-    let group = if cell.groups.is_empty() { "all".to_owned() } else { cell.groups.join(", ") };
+    let group = if cell.groups.is_empty() { "whole table".to_owned() } else { cell.groups.join(", ") };
     let rows = cell.aggregates.iter().flat_map(|aggregate| {
         let has_bar = is_count(aggregate) && greatest > 0.0;
         let group = &group;

@@ -77,7 +77,7 @@ fn render_errors(spec: &Spec, datasets: &[Dataset]) -> AnyView {
                 <tr>
                     <th scope="col">"Aggregate"</th>
                     <th scope="col">"Query"</th>
-                    <th scope="col" class="number">"All sites"</th>
+                    <th scope="col" class="number">"Sum of the sites"</th>
                     <th scope="col" class="number">"One site alone"</th>
                 </tr>
             </thead>

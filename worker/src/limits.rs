@@ -22,7 +22,7 @@ use crate::speech::transcribe::{
     dummy, outbound, plan, private_host, recognize, sensitive, speak, vocabulary, voice, web,
 };
 use crate::speech::{audio, recordings};
-use crate::{cli, daemon, gateway};
+use crate::{cli, daemon, gateway, tables};
 
 const OPERATION: &str = include_str!("../OPERATION.md");
 
@@ -71,6 +71,23 @@ fn worker_limits() -> Vec<(&'static str, String)> {
         ("wait for another process at the ledger", seconds(store::PATIENCE)),
         ("row of a query log; its count", format!("{} MiB; 1 to {}", LONGEST_ROW >> 20, group_digits(LARGEST_COUNT))),
         ("line of private CSV", "its quotes close on it".to_owned()),
+        (
+            "row of CSV of a table; id of its unit; rows of a unit",
+            format!(
+                "{} MiB; {} bytes; {}",
+                tables::source::LONGEST_ROW >> 20,
+                group_digits(tables::value::LONGEST_UNIT as u64),
+                group_digits(tables::add::MOST_UNIT_ROWS)
+            ),
+        ),
+        (
+            "encoded rows of a table",
+            format!("{} GiB", (tables::sort::MOST_RUNS * tables::sort::SORT_MEMORY) >> 30),
+        ),
+        (
+            "query of a table in PostgreSQL; its condition",
+            format!("{} KiB each", tables::source::postgres::LONGEST_QUERY >> 10),
+        ),
         ("label of an utterance", "below the declared number of classes".to_owned()),
         ("recording of a dataset", format!("{} s unless told", audio::LONGEST)),
         ("sensitive words; patterns; words of a vocabulary", words.map(|most| group_digits(most as u64)).join("; ")),

@@ -201,7 +201,7 @@ impl FakeExchange<'_> {
                 let rounds = if series == "open" { &spec.open } else { &spec.private };
                 rounds.as_ref().unwrap().exchange.precision
             }
-            Spec::Evaluation(_) | Spec::ActiveLearning(_) => Precision::F32,
+            Spec::Evaluation(_) | Spec::ActiveLearning(_) | Spec::Analytics(_) => Precision::F32,
             Spec::Transcription(_) => panic!("this kind sends no vectors"),
         };
         let mut rng = ChaCha20Rng::seed_from_u64(5);

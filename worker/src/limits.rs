@@ -80,10 +80,7 @@ fn worker_limits() -> Vec<(&'static str, String)> {
                 group_digits(tables::add::MOST_UNIT_ROWS)
             ),
         ),
-        (
-            "encoded rows of a table",
-            format!("{} GiB", (tables::sort::MOST_RUNS * tables::sort::SORT_MEMORY) >> 30),
-        ),
+        ("encoded rows of a table", format!("{} GiB", (tables::sort::MOST_RUNS * tables::sort::SORT_MEMORY) >> 30)),
         (
             "query of a table in PostgreSQL; its condition",
             format!("{} KiB each", tables::source::postgres::LONGEST_QUERY >> 10),

@@ -258,12 +258,13 @@ impl VectorLayout {
 
     /// Returns the contribution of one unit in steps of the grid: coordinate and integer, each coordinate once,
     /// ascending. `rows` are the codes of the unit's rows, in the order in which the limits admit them.
-    pub fn contribute_steps<'a>(&self, rows: impl Iterator<Item = &'a [Option<i64>]> + Clone) -> BTreeMap<usize, i64> {
+    pub fn contribute_steps<'a>(&self, rows: impl Iterator<Item = &'a [Option<i64>]>) -> BTreeMap<usize, i64> {
+        let rows: Vec<&[Option<i64>]> = rows.collect();
         let mut entries = BTreeMap::new();
         for query in &self.queries {
             // Rows of the unit by cell: a unit is in few cells.
             let mut cells: BTreeMap<usize, u32> = BTreeMap::new();
-            for row in rows.clone() {
+            for row in rows.iter().copied() {
                 let Some(cell) = query.find_cell(row) else { continue };
                 if !cells.contains_key(&cell) && cells.len() >= query.limits.groups as usize {
                     continue;
@@ -284,7 +285,7 @@ impl VectorLayout {
 
     /// Returns the contribution of one unit as [`Self::contribute_steps`], in multiples of C = 1: exact multiples of
     /// 2⁻²⁰ whose norm is at most 1.
-    pub fn contribute<'a>(&self, rows: impl Iterator<Item = &'a [Option<i64>]> + Clone) -> Vec<(usize, f64)> {
+    pub fn contribute<'a>(&self, rows: impl Iterator<Item = &'a [Option<i64>]>) -> Vec<(usize, f64)> {
         let steps = self.contribute_steps(rows);
         steps.into_iter().map(|(coordinate, steps)| (coordinate, steps as f64 / RADIUS as f64)).collect()
     }

@@ -44,6 +44,9 @@ pub(super) fn render_result(report: &Report) -> AnyView {
     .into_any()
 }
 
+/// The hexadecimal digits.
+const DIGITS: [&str; 16] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "A", "B", "C", "D", "E", "F"];
+
 /// Encodes a text for an address (RFC 3986, 2.1).
 fn encode(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len() * 2);
@@ -51,7 +54,7 @@ fn encode(text: &str) -> String {
         if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
             encoded.push(char::from(byte));
         } else {
-            encoded.push_str(&format!("%{byte:02X}"));
+            encoded.extend(["%", DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
         }
     }
     encoded

@@ -51,7 +51,7 @@ fn write_measure(measure: &AggregateMeasure, unit: &str) -> String {
 }
 
 fn write_numbers(numbers: &[f64]) -> String {
-    numbers.iter().map(|number| format!(", {number}")).collect()
+    numbers.iter().map(|number| format!(", {number}")).collect::<Vec<_>>().concat()
 }
 
 fn write_filter(filter: &RowFilter) -> String {

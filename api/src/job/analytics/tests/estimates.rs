@@ -46,7 +46,9 @@ fn sums(spec: &Spec, patients: &[TableRow], noise: Option<u64>) -> Vec<f64> {
             (seed >> 11) as f64 / (1_u64 << 53) as f64
         };
         let z = spec.noise_multiplier.get();
-        sums.iter_mut().for_each(|sum| *sum += z * ((0..12).map(|_| uniform()).sum::<f64>() - 6.0));
+        for sum in &mut sums {
+            *sum += z * ((0..12).map(|_| uniform()).sum::<f64>() - 6.0);
+        }
     }
     sums
 }

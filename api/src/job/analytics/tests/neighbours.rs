@@ -252,7 +252,9 @@ fn compare_neighbours(pairs: usize, seed: u64) -> f64 {
         };
         let others: Vec<Vec<TableRow>> = (0..3).map(|_| random_unit(numbers)).collect();
         let mut without = vec![0; layout.length()];
-        others.iter().for_each(|unit| add_reference(&layout, &queries, unit, &mut without));
+        for unit in &others {
+            add_reference(&layout, &queries, unit, &mut without);
+        }
         for _ in 0..PAIRS_OF_A_PLAN {
             let unit = random_unit(numbers);
             let mut with = without.clone();

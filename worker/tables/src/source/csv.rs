@@ -107,16 +107,12 @@ impl CsvSource {
             if buffer.is_empty() {
                 return Ok(());
             }
-            match buffer.iter().position(|byte| *byte == b'\n') {
-                Some(end) => {
-                    self.file.consume(end + 1);
-                    return Ok(());
-                }
-                None => {
-                    let length = buffer.len();
-                    self.file.consume(length);
-                }
+            if let Some(end) = buffer.iter().position(|byte| *byte == b'\n') {
+                self.file.consume(end + 1);
+                return Ok(());
             }
+            let length = buffer.len();
+            self.file.consume(length);
         }
     }
 

@@ -162,18 +162,14 @@ impl PostgresSource {
 
 impl RowSource for PostgresSource {
     fn next_row(&mut self, row: &mut SourceRow) -> Result<SourceStep, TableError> {
-        let fetched = match self.batch.next() {
-            Some(fetched) => fetched,
-            None => {
-                let fetch = AssertSqlSafe(format!("FETCH {BATCH} FROM undertone_rows"));
-                let rows = self.runtime.block_on(sqlx::query(fetch).fetch_all(&mut self.connection));
-                self.batch = rows.map_err(PostgresError::server("return rows"))?.into_iter();
-                match self.batch.next() {
-                    Some(fetched) => fetched,
-                    None => return Ok(SourceStep::End),
-                }
-            }
-        };
+        let mut fetched = self.batch.next();
+        if fetched.is_none() {
+            let fetch = AssertSqlSafe(format!("FETCH {BATCH} FROM undertone_rows"));
+            let rows = self.runtime.block_on(sqlx::query(fetch).fetch_all(&mut self.connection));
+            self.batch = rows.map_err(PostgresError::server("return rows"))?.into_iter();
+            fetched = self.batch.next();
+        }
+        let Some(fetched) = fetched else { return Ok(SourceStep::End) };
         self.row += 1;
         row.unit = Self::read(&fetched, 0)?;
         row.values.clear();

@@ -8,7 +8,13 @@ use super::{ATTEMPTS, ClippedSum};
 impl ClippedSum {
     /// Returns the empty sum in which every unit takes part, for vectors of `length` coordinates.
     pub fn begin_whole(clip: Clip, length: usize) -> Self {
-        Self { radii: vec![clip.radius()], clip, rate: SamplingRate::ONE, sum: vec![0; length], parts: vec![0..length] }
+        Self {
+            radii: vec![clip.radius()],
+            clip,
+            rate: SamplingRate::ONE,
+            sum: vec![0; length],
+            parts: std::iter::once(0..length).collect(),
+        }
     }
 
     /// Adds the contribution of one unit, given by its nonzero coordinates. Values are rounded toward zero to the grid,

@@ -270,7 +270,7 @@ fn check_content(registration: &DatasetRegistration, violations: &mut Vec<Violat
     match &registration.table {
         Some(schema) if registration.content == DatasetContent::Table => violations.extend(schema.check("table")),
         Some(_) => {
-            violations.push(Violation::new("table", "columns are declared for tables, and for no other content"))
+            violations.push(Violation::new("table", "columns are declared for tables, and for no other content"));
         }
         None if registration.content == DatasetContent::Table => {
             violations.push(Violation::new("table", "declare the columns of the table"));

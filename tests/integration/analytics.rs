@@ -12,7 +12,7 @@ use undertone_api::job::analytics::AggregateResult;
 use undertone_api::job::{NewJob, Report};
 use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
 
-const JOB: Duration = Duration::from_secs(120);
+const JOB: Duration = Duration::from_mins(2);
 /// The tables, one at each site.
 const TABLES: [&str; 3] = ["north", "south", "west"];
 /// Patients of a table.
@@ -24,7 +24,7 @@ const SCHEMA: &str = r#"{ "unit": "patient", "columns": [
 
 /// Returns the age and the ward of a patient.
 fn patient(site: usize, patient: usize) -> (usize, &'static str) {
-    ((site * 17 + patient * 7) % 101, if patient % 3 == 0 { "b" } else { "a" })
+    ((site * 17 + patient * 7) % 101, if patient.is_multiple_of(3) { "b" } else { "a" })
 }
 
 fn patients() -> impl Iterator<Item = (usize, &'static str)> {

@@ -61,7 +61,9 @@ fn rows_are_stored_by_unit_and_bad_ones_are_counted() {
     assert_eq!(counts, [(RejectReason::NoUnit, 1), (RejectReason::Quotes, 1), (RejectReason::Integer, 2)]);
     assert_eq!(report.quarantine.undeclared["sex"], 1);
     let mut units = units(&options.output, &[1, 0]);
-    units.iter_mut().for_each(|unit| unit.sort());
+    for unit in &mut units {
+        unit.sort();
+    }
     units.sort();
     assert_eq!(
         units,
@@ -101,7 +103,7 @@ fn keyed_order_ignores_the_order_in_the_file_and_survives_a_refresh() {
 fn unit_of_a_hundred_thousand_rows_is_bounded() {
     let folder = tempfile::tempdir().unwrap();
     let mut text = "patient,sex,age\nq,f,1\n".to_owned();
-    (0..=MOST_UNIT_ROWS).for_each(|n| text.push_str(&format!("p,f,{}\n", n % 100)));
+    text.extend((0..=MOST_UNIT_ROWS).map(|n| format!("p,f,{}\n", n % 100)));
     let options = options(folder.path(), &text);
     let report = added(&options);
     assert_eq!((report.rows, report.units, report.surplus), (MOST_UNIT_ROWS + 1, 2, 1));

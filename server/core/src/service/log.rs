@@ -11,6 +11,7 @@ mod adopt;
 mod examine;
 pub mod leaf;
 mod read;
+pub(crate) mod renewal;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -52,6 +52,7 @@ fn later_steps() -> Vec<Box<dyn MigrationTrait>> {
         Box::new(m20261127_000100_add_entry_certificate::Migration),
         Box::new(table::departure::define()),
         Box::new(table::party_terms::define()),
+        Box::new(table::change::define()),
     ]
 }
 

@@ -14,6 +14,7 @@ const LATER_STEPS: &[&str] = &[
     "m20261127_000100_add_entry_certificate",
     "create_departure",
     "create_party_terms",
+    "create_change",
 ];
 /// The tables with columns of later steps, and how many.
 const LATER_COLUMNS: &[(&str, usize)] = &[("artifact", 3), ("ledger_entry", 1)];

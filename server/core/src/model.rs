@@ -19,6 +19,7 @@ pub(crate) mod audit_seal;
 pub(crate) mod budget;
 pub(crate) mod certificate;
 pub(crate) mod challenge;
+pub(crate) mod change;
 pub(crate) mod column;
 pub(crate) mod consortium;
 pub(crate) mod countersignature;

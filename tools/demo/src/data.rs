@@ -8,7 +8,7 @@ use undertone_api::budget::NewBudget;
 use undertone_api::dataset::DatasetContent;
 use undertone_api::worker::NewEnrolment;
 use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
-use undertone_server_core::ctx::Ctx;
+use undertone_server_core::ctx::{Ctx, JobChannels};
 use undertone_server_core::service::{budget, dataset, worker};
 
 use crate::consortium::{DemoConsortium, PartyMember};
@@ -183,7 +183,7 @@ async fn wait_for_datasets(
     let speech: usize = recipe.parties.iter().map(|party| party.datasets.len()).sum();
     let expected = speech + questions::DATASETS;
     let end = tokio::time::Instant::now() + PATIENCE;
-    let mut waiter = ctx.changes().subscribe();
+    let mut waiter = ctx.changes().subscribe_to_display();
     loop {
         let actor = &consortium.people[0].actor;
         let datasets =
@@ -200,7 +200,7 @@ async fn wait_for_datasets(
                 "'s workers registered {count} of {expected} datasets in time; see logs/"
             )));
         }
-        waiter.wait(Duration::from_millis(500)).await;
+        waiter.wait(JobChannels::ALL, Duration::from_millis(500)).await;
     }
 }
 

@@ -52,8 +52,13 @@ fn worker_limits() -> Vec<(&'static str, String)> {
         ("pause between attempts", seconds(gateway::LONGEST_PAUSE)),
         ("faults of the server's own in one call", gateway::FAULTS.to_string()),
         (
-            "receipts that the ledger lacks and a server shows; together",
-            format!("{}; {} MiB", group_digits(daemon::MOST_SHOWN as u64), daemon::MOST_SHOWN_BYTES >> 20),
+            "receipts that the ledger lacks and a server shows; together; in the evidence of an alarm",
+            format!(
+                "{}; {} MiB; {}",
+                group_digits(daemon::MOST_SHOWN as u64),
+                daemon::MOST_SHOWN_BYTES >> 20,
+                daemon::MOST_EVIDENCE
+            ),
         ),
         ("changes of stewards' credentials that are kept", group_digits(MOST_NOTICES)),
         ("proposals that a call to the server names", group_digits(daemon::MOST_KNOWN as u64)),

@@ -12,7 +12,7 @@ use crate::testing::on_both;
 /// Returns whether a change that concerns `job` has been displayed since the subscription.
 async fn is_notified(mut changes: DisplaySubscription, job: JobId) -> bool {
     let jobs: JobChannels = [job].into_iter().collect();
-    let wait = changes.wait(jobs, Duration::from_secs(60));
+    let wait = changes.wait(jobs, Duration::from_mins(1));
     // A change that was announced before ends the wait without waiting.
     tokio::time::timeout(Duration::from_millis(50), wait).await.is_ok()
 }

@@ -5,10 +5,12 @@
 //! Nothing is stored or sent.
 
 mod error;
+pub mod site;
 
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use undertone_api::job::dp_sgd::TrainingLoss;
 
 pub use error::RecognitionError;
 
@@ -154,6 +156,7 @@ impl ModelRecognizer {
         {
             return Err(RecognitionError::Labels { labels: labels.classes(), classes });
         }
+        check_loss(&model, labels.as_ref())?;
         let usual = if matches!(labels, Some(ClassLabels::Characters(_))) { CHARACTER_WEIGHT } else { PHONE_WEIGHT };
         let search = SearchOptions { language_weight: options.language_weight.unwrap_or(usual), ..search };
         let search = read_search(files, labels.as_ref(), search)?;
@@ -184,10 +187,28 @@ impl ModelRecognizer {
             return Err(RecognitionError::NarrowBand { path: path.to_owned(), rate: recording.source_rate });
         }
         let seconds = recording.seconds();
-        let mut coefficients = self.mfcc.compute(&recording.samples);
+        let recognized = self.recognize_samples(&recording.samples);
+        let (words, complete) =
+            recognized.ok_or_else(|| RecognitionError::TooShort { path: path.to_owned(), seconds })?;
+        let mut result =
+            RecordingResult { audio: path.to_owned(), seconds: milliseconds(seconds), words, complete, errors: None };
+        if compare {
+            let transcript = read_transcript(path)
+                .map_err(|source| RecognitionError::References { path: path.to_owned(), source })?
+                .ok_or_else(|| RecognitionError::NoReference { path: path.to_owned() })?;
+            result.errors = Some(WordErrors::count(&transcript, &result.text()));
+        }
+        Ok(result)
+    }
+
+    /// Returns the words in `samples` (mono, 16 kHz, full scale = 1), and whether the last one is complete; `None` for samples
+    /// shorter than a frame.
+    pub fn recognize_samples(&mut self, samples: &[f32]) -> Option<(Vec<RecognizedWord>, bool)> {
+        let seconds = samples.len() as f64 / f64::from(RATE);
+        let mut coefficients = self.mfcc.compute(samples);
         let frames = coefficients.len() / COEFFICIENTS;
         if frames == 0 {
-            return Err(RecognitionError::TooShort { path: path.to_owned(), seconds });
+            return None;
         }
         if self.treatment.normalization != Normalization::None {
             subtract_mean(&mut coefficients);
@@ -203,16 +224,7 @@ impl ModelRecognizer {
             confidence: milliseconds(word.confidence),
             word: word.text,
         };
-        let words = words.into_iter().map(word).collect();
-        let mut result =
-            RecordingResult { audio: path.to_owned(), seconds: milliseconds(seconds), words, complete, errors: None };
-        if compare {
-            let transcript = read_transcript(path)
-                .map_err(|source| RecognitionError::References { path: path.to_owned(), source })?
-                .ok_or_else(|| RecognitionError::NoReference { path: path.to_owned() })?;
-            result.errors = Some(WordErrors::count(&transcript, &result.text()));
-        }
-        Ok(result)
+        Some((words.into_iter().map(word).collect(), complete))
     }
 
     /// Returns the words of the logits, and whether the last one is complete.
@@ -236,6 +248,16 @@ impl ModelRecognizer {
 
 fn milliseconds(value: f64) -> f64 {
     (value * 1_000.0).round() / 1_000.0
+}
+
+/// Checks that the labels are those of the model's loss: the last class of a CTC model is the blank, so equal numbers of
+/// classes have other meanings. A file that records no loss passes.
+fn check_loss(model: &Model, labels: Option<&ClassLabels>) -> Result<(), RecognitionError> {
+    match (model.usage().loss, labels) {
+        (Some(TrainingLoss::CrossEntropy), Some(ClassLabels::Characters(_))) => Err(RecognitionError::NoCharacters),
+        (Some(TrainingLoss::Ctc), Some(ClassLabels::Phones(_))) => Err(RecognitionError::NoPhones),
+        _ => Ok(()),
+    }
 }
 
 fn open_dataset(model: &Model, folder: &Path, name: &str) -> Result<Dataset, RecognitionError> {

@@ -40,7 +40,7 @@ pub const KEYS: [(&str, &str, bool, &str); 32] = [
     ("queries", "memory_mib", false, "memory for counting, at least 32 MiB"),
     ("queries", "spill_mib", false, "disk for counting, at least 1 MiB"),
     ("queries", "tasks", false, "number of tasks into which a cluster divides the work; 0 for 16"),
-    ("transcription", "recognizer", false, "table: the site's own recognizer (kind pocketsphinx or server)"),
+    ("transcription", "recognizer", false, "table: the site's own recognizer (kind pocketsphinx, server or model)"),
     (
         "transcription",
         "speech",

@@ -12,6 +12,7 @@ use crate::config::check::{KEY_DAYS, MOST_RUNS};
 use crate::config::queries::LEAST_MEMORY;
 use crate::config::transcription;
 use crate::queries::log::{LARGEST_COUNT, LONGEST_ROW};
+use crate::run::transcription::received::EACH as KEPT;
 use crate::run::transcription::{AT_ONCE, MOST_TEXT, PASSES, SAMPLE};
 use crate::site::consent::MOST_NOTICES;
 use crate::site::policy::{LONGEST_PERIOD, LONGEST_UNIT, SHORTEST_PERIOD, SHORTEST_UNIT};
@@ -106,6 +107,10 @@ fn transcription_limits() -> Vec<(&'static str, String)> {
             ),
         ),
         (
+            "factor of the language model of a trained model",
+            format!("0 to {}", group_digits(transcription::MOST_LANGUAGE_WEIGHT as u64)),
+        ),
+        (
             "a voice converter's time of a piece; a speech engine's of a text",
             format!("1 to {} s; {}", voice::MOST_SECONDS, seconds(transcription::SPEAKING)),
         ),
@@ -162,6 +167,7 @@ fn transcription_limits() -> Vec<(&'static str, String)> {
             "dummies to be expected of a job; providers of a plan",
             format!("{}; {}", group_digits(plan::MOST_DUMMIES as u64), plan::MOST_PROVIDERS),
         ),
+        ("true pieces that are kept of a provider, and dummies", format!("{KEPT}; {KEPT}")),
     ]
 }
 

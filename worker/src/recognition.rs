@@ -29,6 +29,7 @@ use crate::speech::transcribe::transcript::wer::WordErrors;
 /// The files that a preparation writes into the folder of a dataset.
 const PHONES: &str = "phones.json";
 const CLASSES: &str = "classes.json";
+const CHARACTERS: &str = "characters.json";
 /// The usual factor of a language model against the states of phones.
 const PHONE_WEIGHT: f64 = 10.0;
 /// The usual factor of a language model against characters, of which a path has few.
@@ -258,8 +259,9 @@ fn read_labels(files: &RecognizerFiles) -> Result<Option<ClassLabels>, Recogniti
         let path = files.dataset.as_ref().map(|(folder, _)| folder.join(name))?;
         path.is_file().then_some(path)
     };
-    if let Some(path) = &files.characters {
-        return Ok(Some(ClassLabels::Characters(CharacterSet::read(path)?)));
+    let named = files.phone_map.is_some() || files.class_map.is_some();
+    if let Some(path) = files.characters.clone().or_else(|| beside(CHARACTERS).filter(|_| !named)) {
+        return Ok(Some(ClassLabels::Characters(CharacterSet::read(&path)?)));
     }
     let Some(phones) = files.phone_map.clone().or_else(|| beside(PHONES)) else { return Ok(None) };
     let classes = files.class_map.clone().or_else(|| beside(CLASSES));

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::job::dp_sgd::Arm;
+use crate::job::transcription::WordErrors;
 use crate::job::{Measurement, Report};
 
 /// The results of an arm on a test set, compared with the public arm and with open pooling.
@@ -31,6 +32,10 @@ pub struct ArmComparison {
     /// without the private data. Absent without open pooling, or if its gain is too small to divide by.
     #[serde(default)]
     pub recovered: Option<f64>,
+    /// The word errors of the best path; absent for models of frames, while the job runs, and for a test set without
+    /// characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub words: Option<WordErrors>,
 }
 
 /// Gains of open pooling below this are within the effect of a batch's order: shares of them are meaningless.
@@ -75,6 +80,7 @@ impl ArmComparison {
                 loss: cell.loss,
                 difference: None,
                 recovered: None,
+                words: cell.words,
             });
         }
         let own = measurements.iter().filter(|figure| figure.series == arm.series() && figure.test == test);
@@ -88,6 +94,7 @@ impl ArmComparison {
             loss: figure.loss,
             difference: None,
             recovered: None,
+            words: None,
         })
     }
 }

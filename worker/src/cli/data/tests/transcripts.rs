@@ -112,7 +112,7 @@ fn transcripts_become_labels_and_rows_in_the_recordings_lineage() {
     assert!(report.contains("of 4 recordings have words"), "{report}");
     let dataset = Dataset::open(&dir.join("site/data/spelled")).unwrap();
     assert_eq!(dataset.meta().classes, 4, "three characters and the blank");
-    assert!(dir.join("site/data/spelled.characters.json").is_file());
+    assert!(dir.join("site/data/spelled/characters.json").is_file());
     let log = data(dir, &command("rows")).unwrap();
     assert!(log.contains("7 utterances became rows, and 1 with sensitive content"), "{log}");
     let rows = Reader::open(&dir.join("site/data/rows")).unwrap();

@@ -12,7 +12,7 @@
 //! measurement to fail.
 //!
 //! `UNDERTONE_HOSTILE_SERVER` names another program of the server, also an older one, for a comparison: it is set up by calls that all
-//! versions have. `UNDERTONE_HOSTILE_DIVISOR` (1) divides every number of callers, `UNDERTONE_HOSTILE_SECONDS` (15) is the time of an
+//! versions have. `UNDERTONE_HOSTILE_ATTACKS` chooses attacks by name, with commas. `UNDERTONE_HOSTILE_DIVISOR` (1) divides every number of callers, `UNDERTONE_HOSTILE_SECONDS` (15) is the time of an
 //! attack.
 
 mod attack;
@@ -110,7 +110,8 @@ async fn measure(report: &mut Report, attackers: &Handle) -> TestResult<()> {
     let mut missed = Vec::new();
     let calm = measure_attack(&mut JoinSet::new(), &target, time, process, &record).await?;
     tell(report, calm.line("none", 0))?;
-    for attack in HostileAttack::ALL {
+    let chosen = HostileAttack::choose(&std::env::var("UNDERTONE_HOSTILE_ATTACKS").unwrap_or_default())?;
+    for attack in chosen {
         progress.say(format!("{}: {} s", attack.name(), time.as_secs()));
         if attack.needs_sessions() {
             target.sign_in().await?;
@@ -149,6 +150,14 @@ impl AttackFigures {
         Some(self.summary.latencies()["all"]["p99"].as_f64()? / 1e3)
     }
 
+    /// Returns the kind of request with the highest 99th percentile, and its latency.
+    fn slowest(&self) -> Value {
+        let kinds = self.summary.kinds().max_by(|a, b| a.1.p99.total_cmp(&b.1.p99));
+        kinds.map_or(Value::Null, |(kind, latency)| {
+            json!({ "kind": kind, "requests": latency.count, "p99_seconds": latency.p99 / 1e3, "most_seconds": latency.most / 1e3 })
+        })
+    }
+
     fn errors(&self) -> u64 {
         self.summary.errors().as_object().map_or(0, |kinds| kinds.values().filter_map(Value::as_u64).sum())
     }
@@ -172,7 +181,7 @@ impl AttackFigures {
         json!({
             "attack": attack, "callers": callers, "processors": self.processors,
             "honest_requests": self.summary.requests(), "honest_p99_seconds": self.p99(), "honest_errors": self.errors(),
-            "first_errors": self.summary.first_errors(), "memory_mib": self.memory_mib,
+            "first_errors": self.summary.first_errors(), "memory_mib": self.memory_mib, "slowest": self.slowest(),
             "honest_sign_ins": sign_ins.map(|latency| latency.count),
             "honest_sign_in_p99_seconds": sign_ins.map(|latency| latency.p99 / 1e3),
             "recovery_seconds": self.recovery.map(|recovery| recovery.as_secs_f64()),

@@ -71,6 +71,20 @@ impl HostileAttack {
         Self::EventStreams,
     ];
 
+    /// Returns the attacks with these names, in the order in which they run; every attack for an empty text.
+    ///
+    /// # Errors
+    /// For a name that no attack has.
+    pub(super) fn choose(names: &str) -> TestResult<Vec<Self>> {
+        let names: Vec<&str> = names.split(',').map(str::trim).filter(|name| !name.is_empty()).collect();
+        if let Some(unknown) = names.iter().find(|name| Self::ALL.iter().all(|attack| attack.name() != **name)) {
+            let known: Vec<_> = Self::ALL.iter().map(|attack| attack.name()).collect();
+            return Err(format!("UNDERTONE_HOSTILE_ATTACKS={unknown}: one of {}", known.join(", ")).into());
+        }
+        let is_chosen = |attack: &Self| names.is_empty() || names.contains(&attack.name());
+        Ok(Self::ALL.into_iter().filter(is_chosen).collect())
+    }
+
     /// Returns the name in the report.
     pub(super) const fn name(self) -> &'static str {
         match self {

@@ -1,7 +1,7 @@
 //! `data label-transcripts` and `data log-transcripts`: datasets from the transcripts of a finished job.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use time::OffsetDateTime;

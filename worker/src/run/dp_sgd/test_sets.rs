@@ -153,7 +153,7 @@ fn read_characters(spec: &Spec, folder: &Path) -> Result<Option<CharacterSet>, R
         return Ok(None);
     }
     let characters = CharacterSet::read(&path).map_err(TrainingError::Characters)?;
-    if spec.model.classes.is_some_and(|classes| classes != characters.classes()) {
+    if spec.model.classes.is_some_and(|classes| classes as usize != characters.classes()) {
         return Err(TrainingError::CharacterCount { path, classes: characters.classes() }.into());
     }
     Ok(Some(characters))

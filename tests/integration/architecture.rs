@@ -29,7 +29,10 @@ const MAY_NAME: [(&str, &[&str]); 23] = [
     // Founds a consortium through the server's rules.
     ("undertone-demo", &["undertone-server-core", "undertone-api", "undertone-privacy", "undertone-server"]),
     ("undertone-failpoints", &[]),
-    ("undertone-worker-site", &["undertone-failpoints", "undertone-api", "undertone-privacy"]),
+    (
+        "undertone-worker-site",
+        &["undertone-failpoints", "undertone-secure-aggregation", "undertone-api", "undertone-privacy"],
+    ),
     ("undertone-worker-training", &["undertone-worker-site", "undertone-api", "undertone-privacy"]),
     ("undertone-worker-speech", &["undertone-worker-site", "undertone-api", "undertone-privacy", "undertone-fuzz"]),
     (

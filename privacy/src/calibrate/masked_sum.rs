@@ -154,8 +154,10 @@ mod tests {
             assert!(reduction <= f64::from(honest).sqrt() * (1.0 + 1e-9), "{clip} {honest}: {reduction}");
             [reduction, insider.get()].map(|figure| (100.0 * figure).round() / 100.0)
         };
-        let rows = [row(65_536.0, 2), row(65_536.0, 6), row(65_536.0, 26), row(512.0, 2), row(512.0, 6)];
-        let table = "3.76 [[1.41, 8.24], [2.45, 30.25], [5.1, 166.25], [0.82, 8.22], [1.43, 30.1]]";
+        // 5,656 is 4√d.
+        let rows = [(65_536.0, 2), (65_536.0, 6), (65_536.0, 26), (5_656.0, 2), (512.0, 2), (512.0, 6)];
+        let rows = rows.map(|(clip, honest)| row(clip, honest));
+        let table = "3.76 [[1.41, 8.24], [2.45, 30.25], [5.1, 166.25], [1.4, 8.24], [0.82, 8.22], [1.43, 30.1]]";
         assert_eq!(format!("{:.2} {rows:?}", plain.get()), table);
         // A site that adds all of its own noise has its full guarantee against the insider.
         let own = MaskedSum { honest: NonZeroU32::MIN, ..masked_sum(65_536.0, 6) };

@@ -1,6 +1,6 @@
 # `make test` and `make demo` do all set-up themselves on a Debian machine with Rust.
 
-.PHONY: help test docs devices cluster demo bench fuzz bundle package reproducible advisories boot setup
+.PHONY: help test docs devices cluster demo bench fuzz bundle package reproducible advisories boot python setup
 
 help:
 	@echo 'make test                        everything a change must pass'
@@ -11,6 +11,7 @@ help:
 	@echo 'make bench NAME=name             one measurement, a JSON object a line'
 	@echo 'make fuzz [SECONDS=60] [NAME=x]  hostile inputs at every door, a JSON object a target'
 	@echo 'make bundle                      the part of the dashboard that runs in the browser'
+	@echo 'make python                      the Python client, as a wheel; prints its path'
 	@echo 'make package                     Debian packages of the worker and the server'
 	@echo 'make reproducible                builds the packages twice in two folders and compares them; most of an hour'
 	@echo 'make advisories                  known vulnerabilities, by the copy of the advisory database in UNDERTONE_ADVISORIES'
@@ -40,6 +41,9 @@ fuzz:
 
 bundle: setup
 	@.ci/bundle.sh
+
+python:
+	@.ci/python.sh
 
 package: setup
 	@.ci/package.sh

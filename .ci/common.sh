@@ -27,6 +27,8 @@ pinned_python() {
 pinned_target() {
   "$1" -m pip install --quiet --only-binary=:all: --require-hashes --python-version "$3" --target "$2" --requirement ".ci/pins/$4" >&2
 }
+# `installed_wheel PYTHON FOLDER WHEEL`: puts a wheel that was built here into a folder. Nothing is fetched.
+installed_wheel() { "$1" -m pip install --quiet --no-deps --no-index --no-compile --target "$2" "$3" >&2; }
 # `pinned_npm ROOT FOLDER`: installs what a lock file of npm names; no script of a package runs.
 pinned_npm() {
   mkdir -p "$1" && cp ".ci/pins/$2/package.json" ".ci/pins/$2/package-lock.json" "$1" &&

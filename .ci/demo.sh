@@ -10,4 +10,5 @@ claim_target_dir
 build_programs undertone-demo undertone-worker
 release_target_dir
 export UNDERTONE_DIST="$PWD/app/dist"
+UNDERTONE_ALIGNER=$(.ci/aligner.sh) && export UNDERTONE_ALIGNER || say "no PocketSphinx: the demo has no transcription job"
 exec "$CARGO_TARGET_DIR/debug/undertone-demo" "$@"

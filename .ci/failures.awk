@@ -1,5 +1,5 @@
 # Prints the failed tests of `cargo test`'s output, each with the first line of its panic or error, and the targets that failed:
-# `awk -f .ci/failures.awk LOG`. At most 100 tests and 240 characters of a message.
+# `awk -f .ci/failures.awk LOG...`. Of pytest's output, its own lines of failed tests. At most 100 tests and 240 characters of a message.
 
 function report() {
   if (name == "") return
@@ -12,6 +12,10 @@ function report() {
 /^---- .+ stdout ----$/ { report(); name = $0; sub(/^---- /, "", name); sub(/ stdout ----$/, "", name); awaits = 0; next }
 /^failures:$/ { report(); next }
 /^test result:/ { report(); next }
+# "FAILED tests/test_x.py::test_y - message" of pytest.
+/^(FAILED|ERROR) [^ ]+\.py(::| )/ { report(); count++; if (count <= 100) print substr($0, 1, 320); next }
+# "undertone/client.py:70: error: message" of mypy.
+/^[^ ]+\.py:[0-9]+: error: / { report(); count++; if (count <= 100) print "FAILED mypy: " substr($0, 1, 320); next }
 # "thread 'test' (12) panicked at file.rs:1:2:" stands above the message.
 name != "" && message == "" && awaits { message = $0; awaits = 0; next }
 name != "" && message == "" && /panicked at / { awaits = 1; next }

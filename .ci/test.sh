@@ -19,8 +19,9 @@ step() {
 
 tests_log=$(mktemp "${TMPDIR:-/tmp}/undertone-tests.XXXXXX")
 scenarios_log=$tests_log.scenarios
+python_log=$tests_log.python
 scenarios=
-trap 'rm -f "$tests_log" "$scenarios_log"; [ -z "$scenarios" ] || kill "$scenarios" 2>/dev/null' EXIT
+trap 'rm -f "$tests_log" "$scenarios_log" "$python_log"; [ -z "$scenarios" ] || kill "$scenarios" 2>/dev/null' EXIT
 
 # Where it cannot be had, the tests that align speech say so and pass.
 make_aligner() { UNDERTONE_ALIGNER=$(.ci/aligner.sh) && export UNDERTONE_ALIGNER || say "no PocketSphinx: alignment is not tested"; }
@@ -36,6 +37,9 @@ fetch_axe() { UNDERTONE_AXE=$(.ci/axe.sh) && export UNDERTONE_AXE || say "no axe
 
 # Where it cannot be had, the tests that sign people in at a provider say so and pass.
 make_provider() { UNDERTONE_OIDC_PROVIDER=$(.ci/oidc.sh) && export UNDERTONE_OIDC_PROVIDER || say "no provider: signing in there is not tested"; }
+
+# Where they cannot be had, the Python client is neither built nor tested, and the log says so.
+make_python() { UNDERTONE_PYTHON=$(.ci/python.sh tools) || say "no Python packages: the Python client is not tested"; }
 
 # .ci/setup.sh has installed it.
 find_softhsm() { UNDERTONE_SOFTHSM=$(ls /usr/lib/softhsm/libsofthsm2.so) && export UNDERTONE_SOFTHSM; }
@@ -56,6 +60,8 @@ run_tests() {
   tee -a "$tests_log" <"$scenarios_log"
   return "$failed"
 }
+# The Python client against the programs. Its tests are counted with the others.
+test_python() { [ -z "${UNDERTONE_PYTHON:-}" ] || .ci/python.sh test 2>&1 | tee "$python_log"; }
 # The (absent) examples keep the features of the libraries the same as for clippy: see build_programs.
 check_docs() { RUSTDOCFLAGS='-D warnings' cargo doc --workspace --locked --no-deps --lib --bin undertone-bundle --bin undertone-demo --bin bench --examples; }
 
@@ -66,6 +72,7 @@ if [ "$failures" = 0 ]; then
   step provider make_provider
   step axe fetch_axe
   step client make_client
+  step packages make_python
   step s3 make_s3
   step softhsm find_softhsm
   step format cargo fmt --all --check
@@ -76,16 +83,21 @@ if [ "$failures" = 0 ]; then
   step bits .ci/bits.sh
   # The tests start the programs themselves.
   step build build_programs undertone-server undertone-worker undertone-demo
+  step python test_python
   step test run_tests
 fi
+touch "$python_log"
 
-# "test result: ok. 12 passed; 0 failed; ..." of every test binary.
-read -r passed failed < <(awk '/^test result:/ { p += $4; f += $6 } END { print p + 0, f + 0 }' "$tests_log")
+# "test result: ok. 12 passed; 0 failed; ..." of every test binary, and "1 failed, 50 passed in 17.62s" of pytest.
+read -r passed failed < <(awk '
+  /^test result:/ { p += $4; f += $6 }
+  / in [0-9.]+s/ && /^[0-9]+ (passed|failed|error)/ { for (i = 1; i < NF; i++) { if ($(i + 1) ~ /^passed/) p += $i; if ($(i + 1) ~ /^(failed|errors?)/) f += $i } }
+  END { print p + 0, f + 0 }' "$tests_log" "$python_log")
 
 printf '\n'
 printf '%s\n' "${table[@]}"
 printf '%-12s %6d s\n\n' total "$SECONDS"
 # Again at the end: where a long log is shown, its middle may be cut.
-awk -f .ci/failures.awk "$tests_log"
+awk -f .ci/failures.awk "$tests_log" "$python_log"
 printf '%d passed, %d failed\n' "$passed" "$failed"
 [ "$failures" = 0 ] && [ "$failed" = 0 ] && [ "$passed" -gt 0 ]

@@ -192,7 +192,8 @@ pub struct ChangePassword {
 pub struct NewReset {
     /// The member's e-mail.
     pub email: String,
-    /// Whether using the link also removes the second factor. The removal is recorded and shown to the member.
+    /// Whether using the link also removes the second factor. The removal is recorded and shown to the member. If two
+    /// operators besides the member could make the link, it works beside a valid one of another operator.
     #[serde(default)]
     pub clear_second_factor: bool,
 }

@@ -7,6 +7,7 @@ use undertone_privacy::PrivacyUnit;
 use crate::budget::Account;
 use crate::id::{DatasetId, LineageId, OrganizationId, WorkerId};
 use crate::signed::{ApprovalRule, SiteApproval};
+use crate::table::TableSchema;
 
 /// The visibility of a dataset. Its site declares it; the server only displays it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
@@ -34,6 +35,8 @@ pub enum DatasetContent {
     Queries,
     /// Recordings to be transcribed, without labels. Records are recordings.
     Recordings,
+    /// A table of rows with typed columns and a column of units. Records are rows.
+    Table,
 }
 
 impl DatasetContent {
@@ -48,6 +51,7 @@ impl DatasetContent {
             Self::Speech => "speech",
             Self::Queries => "queries",
             Self::Recordings => "recordings",
+            Self::Table => "table",
         }
     }
 }
@@ -141,6 +145,9 @@ pub struct Dataset {
     /// absent without such a column.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub users: Option<SizeClass>,
+    /// The declared columns of a table; absent for other content.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub table: Option<TableSchema>,
     /// The units that its data keep apart, ascending. A job may protect only these. Features normalized by speaker do
     /// not keep records apart.
     #[serde(default = "usual_units", skip_serializing_if = "are_usual_units")]
@@ -159,7 +166,7 @@ pub struct Dataset {
 }
 
 /// The description of a dataset that a site sends to register it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DatasetRegistration {
     /// Name, unique at its organization.
     pub name: String,
@@ -188,6 +195,9 @@ pub struct DatasetRegistration {
     /// The approximate number of training users; `None` without a column of users.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub users: Option<SizeClass>,
+    /// The declared columns of a table; `None` for other content.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub table: Option<TableSchema>,
     /// The units that its data keep apart, ascending.
     #[serde(default = "usual_units", skip_serializing_if = "are_usual_units")]
     pub units: Vec<PrivacyUnit>,

@@ -12,6 +12,7 @@ mod hold;
 mod initial;
 mod life;
 mod limit;
+mod reason;
 mod review;
 #[cfg(test)]
 mod spec_page;
@@ -19,6 +20,7 @@ pub mod terms;
 mod view;
 
 pub mod active_learning;
+pub mod analytics;
 pub mod audit;
 pub mod diagnosis;
 pub mod dp_sgd;
@@ -37,12 +39,13 @@ use crate::problem::Violation;
 use crate::question::QuestionPlan;
 use audit::AuditPlan;
 
-pub use departure::{Departure, DepartureOrigin, LeaveRequest, MOST_DEPARTURE_REASON};
+pub use departure::{Departure, DepartureOrigin, LeaveRequest};
 pub use draft::{JobDraft, LONGEST_SPEC, NewDraft};
 pub use hold::{Hold, Holder, PauseRequest};
 pub use initial::INITIAL_MODEL;
 pub use life::{JobState, JobStep, WrongStep};
 pub use limit::{ApprovalLimit, ApprovedTotal, LONGEST_LIMIT_DAYS, NewApprovalLimit};
+pub use reason::MOST_REASON;
 pub use review::{Disclosure, DisclosureForm, JobReview, Observer, disclosures};
 pub use terms::{OpenTerm, PartyTerms, TermName, TermRange};
 pub use view::{
@@ -286,7 +289,7 @@ impl Report {
         match (self, spec) {
             (Self::Transcription(report), Spec::Transcription(spec)) => spec.report().as_ref() == Ok(report),
             (Self::Transcription(_), _) => false,
-            (Self::DpSgd(_) | Self::ActiveLearning(_) | Self::Evaluation(_), _) => true,
+            (Self::DpSgd(_) | Self::ActiveLearning(_) | Self::Evaluation(_) | Self::Analytics(_), _) => true,
         }
     }
 }
@@ -441,4 +444,6 @@ kinds! {
     Transcription => transcription,
     /// The accuracy of a model on private test sets, from one noisy score histogram per class.
     Evaluation => evaluation,
+    /// Aggregates of tables of rows over several sites, from one noisy vector of each site.
+    Analytics => analytics,
 }

@@ -33,6 +33,7 @@ pub mod retirement;
 pub mod schema;
 pub mod session;
 pub mod signed;
+pub mod table;
 #[cfg(test)]
 mod vectors;
 pub mod worker;

@@ -11,6 +11,7 @@
 
 mod account;
 mod active_learning;
+mod analytics;
 mod balances;
 mod curve;
 mod dp_sgd;
@@ -192,6 +193,7 @@ pub fn outlook(spec: &Spec, datasets: &[Dataset], balances: &AccountBalances) ->
         Spec::ActiveLearning(spec) => PricedPlan::from_spec(spec, datasets, balances),
         Spec::Transcription(spec) => PricedPlan::from_spec(spec, datasets, balances),
         Spec::Evaluation(spec) => PricedPlan::from_spec(spec, datasets, balances),
+        Spec::Analytics(spec) => PricedPlan::from_spec(spec, datasets, balances),
     }
 }
 
@@ -226,6 +228,14 @@ pub fn nearest(job: &NewJob, datasets: &[Dataset], balances: &AccountBalances) -
             .into_iter()
             .map(|offered| {
                 let spec = Spec::Evaluation(offered.apply(spec));
+                let job = NewJob { title: job.title.clone(), spec };
+                offered.into_offer(job)
+            })
+            .collect(),
+        Spec::Analytics(spec) => offers(spec, datasets, balances)
+            .into_iter()
+            .map(|offered| {
+                let spec = Spec::Analytics(offered.apply(spec));
                 let job = NewJob { title: job.title.clone(), spec };
                 offered.into_offer(job)
             })

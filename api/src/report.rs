@@ -186,7 +186,7 @@ impl Report {
             Self::DpSgd(report) => &report.contents,
             Self::ActiveLearning(report) => &report.contents,
             // The job trains and measures nothing of public data.
-            Self::Transcription(_) | Self::Evaluation(_) => return None,
+            Self::Transcription(_) | Self::Evaluation(_) | Self::Analytics(_) => return None,
         };
         contents.iter().find(|content| content.dataset == dataset).map(|content| content.digest.clone())
     }

@@ -5,6 +5,8 @@
 //! every kind, so a kind without a display does not compile. Pages never match on a kind: they call these functions.
 
 pub mod active_learning;
+pub mod analytics;
+mod cost;
 pub mod dp_sgd;
 #[cfg(feature = "ssr")]
 mod draft;
@@ -120,6 +122,7 @@ pub const fn title(spec: &Spec) -> &'static str {
         Spec::ActiveLearning(_) => <undertone_api::job::active_learning::Spec as Card>::TITLE,
         Spec::Transcription(_) => <undertone_api::job::transcription::Spec as Card>::TITLE,
         Spec::Evaluation(_) => <undertone_api::job::evaluation::Spec as Card>::TITLE,
+        Spec::Analytics(_) => <undertone_api::job::analytics::Spec as Card>::TITLE,
     }
 }
 
@@ -130,6 +133,7 @@ pub const fn terms(spec: &Spec) -> KindTerms {
         Spec::ActiveLearning(_) => <undertone_api::job::active_learning::Spec as Card>::TERMS,
         Spec::Transcription(_) => <undertone_api::job::transcription::Spec as Card>::TERMS,
         Spec::Evaluation(_) => <undertone_api::job::evaluation::Spec as Card>::TERMS,
+        Spec::Analytics(_) => <undertone_api::job::analytics::Spec as Card>::TERMS,
     }
 }
 
@@ -140,6 +144,7 @@ pub fn can_begin(datasets: &[Dataset]) -> bool {
             || <undertone_api::job::active_learning::Spec as Card>::can_begin(dataset)
             || <undertone_api::job::transcription::Spec as Card>::can_begin(dataset)
             || <undertone_api::job::evaluation::Spec as Card>::can_begin(dataset)
+            || <undertone_api::job::analytics::Spec as Card>::can_begin(dataset)
     };
     datasets.iter().any(can_begin)
 }
@@ -149,7 +154,7 @@ pub fn can_begin(datasets: &[Dataset]) -> bool {
 #[cfg(feature = "ssr")]
 pub async fn render_forms(ground: PlannerData) -> Vec<(&'static str, AnyView)> {
     use undertone_api::dataset::{DatasetContent, Visibility};
-    use undertone_api::job::{active_learning, dp_sgd, evaluation, transcription};
+    use undertone_api::job::{active_learning, analytics, dp_sgd, evaluation, transcription};
     let with_content = |content| {
         let mut own = ground.clone();
         own.datasets.retain(|dataset| dataset.content == content);
@@ -159,6 +164,7 @@ pub async fn render_forms(ground: PlannerData) -> Vec<(&'static str, AnyView)> {
     let speech = with_content(DatasetContent::Speech);
     let queries = with_content(DatasetContent::Queries);
     let recordings = with_content(DatasetContent::Recordings);
+    let tables = with_content(DatasetContent::Table);
     let draft_kind = ground.opened.as_ref().map(|opened| opened.draft.content.kind.clone());
     let is_open = |kind: &str| draft_kind.as_deref().is_none_or(|draft_kind| draft_kind == kind);
     let mut forms = Vec::new();
@@ -178,6 +184,9 @@ pub async fn render_forms(ground: PlannerData) -> Vec<(&'static str, AnyView)> {
     if is_open(transcription::Spec::NAME) && !recordings.datasets.is_empty() {
         forms.push((transcription::Spec::TITLE, transcription::Spec::form(recordings).await));
     }
+    if is_open(analytics::Spec::NAME) && !tables.datasets.is_empty() {
+        forms.push((analytics::Spec::TITLE, analytics::Spec::form(tables).await));
+    }
     forms
 }
 
@@ -188,6 +197,7 @@ pub fn facts(spec: &Spec) -> Vec<(&'static str, String)> {
         Spec::ActiveLearning(spec) => spec.facts(),
         Spec::Transcription(spec) => spec.facts(),
         Spec::Evaluation(spec) => spec.facts(),
+        Spec::Analytics(spec) => spec.facts(),
     }
 }
 
@@ -198,6 +208,7 @@ pub fn consent(spec: &Spec, dataset: DatasetId, charge: Option<&Charge>) -> Vec<
         Spec::ActiveLearning(spec) => spec.consent(dataset, charge),
         Spec::Transcription(spec) => spec.consent(dataset, charge),
         Spec::Evaluation(spec) => spec.consent(dataset, charge),
+        Spec::Analytics(spec) => spec.consent(dataset, charge),
     }
 }
 
@@ -213,6 +224,7 @@ pub fn audience(spec: &Spec, parties: String) -> String {
         Spec::ActiveLearning(spec) => spec.audience(parties),
         Spec::Transcription(spec) => spec.audience(parties),
         Spec::Evaluation(spec) => spec.audience(parties),
+        Spec::Analytics(spec) => spec.audience(parties),
     }
 }
 
@@ -223,6 +235,7 @@ pub fn figures(spec: &Spec, measurements: &[Measurement]) -> Vec<ChartFigure> {
         Spec::ActiveLearning(spec) => spec.figures(measurements),
         Spec::Transcription(spec) => spec.figures(measurements),
         Spec::Evaluation(spec) => spec.figures(measurements),
+        Spec::Analytics(spec) => spec.figures(measurements),
     }
 }
 
@@ -233,7 +246,15 @@ pub fn result(spec: &Spec, report: &Report, participants: &[JobParticipant]) -> 
         (Spec::ActiveLearning(spec), Report::ActiveLearning(result)) => spec.result(result, participants),
         (Spec::Transcription(spec), Report::Transcription(result)) => spec.result(result, participants),
         (Spec::Evaluation(spec), Report::Evaluation(result)) => spec.result(result, participants),
-        (Spec::DpSgd(_) | Spec::ActiveLearning(_) | Spec::Transcription(_) | Spec::Evaluation(_), _) => ().into_any(),
+        (Spec::Analytics(spec), Report::Analytics(result)) => spec.result(result, participants),
+        (
+            Spec::DpSgd(_)
+            | Spec::ActiveLearning(_)
+            | Spec::Transcription(_)
+            | Spec::Evaluation(_)
+            | Spec::Analytics(_),
+            _,
+        ) => ().into_any(),
     }
 }
 
@@ -245,6 +266,7 @@ pub fn render_report_headline(report: &ReportFile) -> AnyView {
         Spec::ActiveLearning(spec) => spec.report_headline(report),
         Spec::Transcription(spec) => spec.report_headline(report),
         Spec::Evaluation(spec) => spec.report_headline(report),
+        Spec::Analytics(spec) => spec.report_headline(report),
     }
 }
 
@@ -256,6 +278,7 @@ pub fn render_report_sections(report: &ReportFile) -> AnyView {
         Spec::ActiveLearning(spec) => spec.report_sections(report),
         Spec::Transcription(spec) => spec.report_sections(report),
         Spec::Evaluation(spec) => spec.report_sections(report),
+        Spec::Analytics(spec) => spec.report_sections(report),
     }
 }
 

@@ -3,6 +3,7 @@
 
 use undertone_api::budget::{Account, AccountStanding};
 use undertone_api::dataset::Dataset;
+use undertone_api::id::DatasetId;
 use undertone_api::job::Charge;
 use undertone_api::plan::{AccountBalances, AccountKey, AccountQuote, PlanAccount, ProjectedAccount, epsilon_alone};
 use undertone_privacy::Event;
@@ -26,13 +27,33 @@ pub fn others(
     rounds: Option<u32>,
 ) -> Vec<(String, bool)> {
     let mut balances = AccountBalances::default();
-    for AccountStanding { unit, adjacency, balance } in standings {
-        balances.add(AccountKey::new(dataset.organization, dataset.lineage, *unit, *adjacency), balance.clone());
-    }
+    add_balances(&mut balances, dataset, standings);
     PlanAccount::list_others(dataset, charge, &balances, rounds)
         .iter()
         .map(|account| (words::account(account), account.fits))
         .collect()
+}
+
+/// Returns the balances of all datasets by account: two versions of a dataset share one.
+pub fn collect_balances(datasets: &[Dataset], standings: &[(DatasetId, Vec<AccountStanding>)]) -> AccountBalances {
+    let mut balances = AccountBalances::default();
+    for (id, all) in standings {
+        if let Some(dataset) = datasets.iter().find(|dataset| dataset.id == *id) {
+            add_balances(&mut balances, dataset, all);
+        }
+    }
+    balances
+}
+
+fn add_balances(balances: &mut AccountBalances, dataset: &Dataset, standings: &[AccountStanding]) {
+    for AccountStanding { unit, adjacency, balance } in standings {
+        balances.add(AccountKey::new(dataset.organization, dataset.lineage, *unit, *adjacency), balance.clone());
+    }
+}
+
+/// Returns the accounts of a dataset.
+pub fn find_standings(standings: &[(DatasetId, Vec<AccountStanding>)], dataset: DatasetId) -> &[AccountStanding] {
+    standings.iter().find(|(id, _)| *id == dataset).map_or(&[][..], |(_, all)| all)
 }
 
 /// The charge to an account, with its effects.

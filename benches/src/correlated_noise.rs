@@ -17,6 +17,8 @@ mod price;
 mod tests;
 mod training;
 
+pub(crate) use training::draw_normal;
+
 use serde_json::{Value, json};
 
 use crate::report::{Outcome, Report};

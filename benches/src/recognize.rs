@@ -10,7 +10,7 @@
 //! model names their phones.
 
 mod model;
-mod text;
+pub(crate) mod text;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;

@@ -15,12 +15,15 @@
 //! Each group is measured on a coarse grid, on which 16 bits suffice, and on a fine one, on which rounding to integers
 //! adds little to the sensitivity of a large model: that needs C/γ well above √d.
 //!
+//! `price` compares guarantees instead: the noise that a site needs in the group for the ε of plain averaging, and the ε that is left
+//! against all other sites together.
+//!
 //! Environment variables set the sizes: `UNDERTONE_AGGREGATION_SITES` (`3,10,50`) and `UNDERTONE_AGGREGATION_LENGTH`
 //! (1999496, the paper's model).
 
-mod journal;
 mod masked;
 mod plain;
+mod price;
 
 use std::time::Instant;
 
@@ -178,7 +181,7 @@ fn measure(report: &mut Report, case: GroupCase) -> Outcome {
         "time_ratio_with_keys": masked.round.cost.seconds_with_keys() / plain.cost.seconds_with_keys(),
         "computing_ratio": masked.round.cost.computing_seconds() / plain.cost.computing_seconds(),
         "noise_ratio": noise.0 / noise.1, "noise_ratio_expected": f64::from(terms.least_honest()).sqrt(),
-        "exact": masked.is_exact,
+        "exact": masked.is_exact, "price": price::compare(case)?,
         "plain": costs(&plain.cost), "masked": costs(&masked.round.cost), "overhead_bytes": masked.overhead_bytes,
     }))
 }

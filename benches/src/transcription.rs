@@ -2,9 +2,9 @@
 //! of the received sounds against the mechanism, and the success of two attacks.
 //!
 //! Documents are the readers of `data/speech` (each one's utterances in order) and texts of `data/docs` spoken by an
-//! engine. **The recognizer at the site and those in the clouds are the same PocketSphinx**: differences between error
-//! rates come from cutting, the voice and the pieces that stay at the site, never from a better cloud. The clouds are
-//! real servers on loopback that record every request: the adversary's view.
+//! engine. **Except in `engines`, the recognizer at the site and those in the clouds are the same PocketSphinx**: differences
+//! between error rates come from cutting, the voice and the pieces that stay at the site, never from a better cloud. The
+//! clouds are real servers on loopback that record every request: the adversary's view.
 //!
 //! Parts, selected by `UNDERTONE_TRANSCRIPTION` (comma-separated; default: all):
 //!
@@ -13,13 +13,14 @@
 //! | `cost` | dummies, seconds, money and ε under collusion against ε, d, N and the vocabulary |
 //! | `histogram` | the providers' sounds in many plans, against the mechanism: chi-square, and its power |
 //! | `words` | word error rates of a cloud, offline and ours, by voice; fails if dummies change them; each cloud's topics |
+//! | `engines` | a model of the product as the site's recognizer, and two providers of different quality: word errors, money, time |
 //! | `speaker` | speaker identification: closed-set rate and equal error rate, on original and changed voices |
 //! | `dummy` | detection of dummies, an engine's and recorded ones: area, accuracy, with intervals |
 //! | `channel` | voices and sources of dummies together: told apart, speaker attack, word errors, one row each |
 //! | `distance` | three attacks on counts of public texts, by distance: topic, style and kind of a conversation |
 //! | `memory` | peak memory of two recordings, one ten times as long; fails when it is not flat |
 //!
-//! `words`, `dummy` and `channel` need PocketSphinx (`UNDERTONE_ALIGNER`), espeak-ng and flite; all but `cost`, `histogram` and
+//! `words`, `engines`, `dummy` and `channel` need PocketSphinx (`UNDERTONE_ALIGNER`), espeak-ng and flite; all but `cost`, `histogram` and
 //! `memory` need the data. Environment variables set the sizes: see [`sizes`]; `UNDERTONE_TRANSCRIPTION_SMOKE=1` makes
 //! a run of about a minute.
 
@@ -29,6 +30,7 @@ mod cost;
 mod distance;
 mod document;
 mod dummy;
+mod engines;
 mod histogram;
 mod memory;
 mod recorded;
@@ -68,6 +70,7 @@ async fn measure(report: &mut Report) -> TestResult<()> {
             "cost" => cost::measure(report, &sizes)?,
             "histogram" => histogram::measure(report, &sizes)?,
             "words" => words::measure(report, &sizes, &mut stages).await?,
+            "engines" => engines::measure(report, &sizes, &mut stages).await?,
             "speaker" => speaker::measure(report, &sizes)?,
             "dummy" => dummy::measure(report, &sizes, &mut stages).await?,
             "channel" => channel::measure(report, &sizes, &mut stages).await?,

@@ -25,6 +25,7 @@ use sea_orm_migration::seaql_migrations::{Column, Entity};
 mod adoption;
 mod m20261127_000100_add_artifact_deletion;
 mod m20261127_000100_add_entry_certificate;
+mod m20261128_000100_add_table_schema;
 mod table;
 mod table_step;
 
@@ -52,6 +53,8 @@ fn later_steps() -> Vec<Box<dyn MigrationTrait>> {
         Box::new(m20261127_000100_add_entry_certificate::Migration),
         Box::new(table::departure::define()),
         Box::new(table::party_terms::define()),
+        Box::new(m20261128_000100_add_table_schema::Migration),
+        Box::new(table::change::define()),
     ]
 }
 

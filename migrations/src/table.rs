@@ -20,6 +20,7 @@ mod audit_seal;
 mod budget;
 mod certificate;
 mod challenge;
+pub(crate) mod change;
 mod consortium;
 mod countersignature;
 mod credential_notice;

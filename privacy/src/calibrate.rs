@@ -3,6 +3,7 @@
 //! The planner calls this in the browser on every move of a slider, so an answer takes about a millisecond or less. It
 //! applies the same rule as the ledger: an account admits the answer for its own headroom.
 
+mod masked_sum;
 mod search;
 
 use crate::adjacency::Adjacency;
@@ -13,6 +14,8 @@ use crate::ledger::Headroom;
 use crate::mechanism::{self, PriceError};
 use crate::unit::{NoiseMultiplier, Order, SamplingRate};
 use search::OrderLimit;
+
+pub use masked_sum::MaskedSum;
 
 /// Why no noise exists.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]

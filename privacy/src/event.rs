@@ -85,6 +85,13 @@ pub enum Event {
     },
     /// A sum, made under secure aggregation, to which every contributor added discrete Gaussian noise of its own.
     DistributedDiscreteGaussian(DistributedNoise),
+    /// The same, where each site's vector is of a secret Poisson sample of its units, drawn at that site alone.
+    PoissonSampledDistributedDiscreteGaussian {
+        /// q, exactly as drawn.
+        sampling_rate: SamplingRate,
+        /// The noise of the contributors.
+        noise: Box<DistributedNoise>,
+    },
     /// Values that occur at least k times among rows that were each kept with probability β. One release: any function
     /// of the survivors alone is free, a second sample is a second release.
     SampledThreshold {
@@ -158,6 +165,7 @@ impl Event {
             Self::DiscreteGaussian { .. } => "a discrete Gaussian",
             Self::PoissonSampledDiscreteGaussian { .. } => "a Poisson-sampled discrete Gaussian",
             Self::DistributedDiscreteGaussian(_) => "a distributed discrete Gaussian",
+            Self::PoissonSampledDistributedDiscreteGaussian { .. } => "a Poisson-sampled distributed discrete Gaussian",
             Self::SampledThreshold { .. } => "sampling with a threshold",
             Self::TruncatedLaplace { .. } => "a truncated Laplace",
             Self::Substituted { .. } => "a substitution",

@@ -8,6 +8,7 @@
 //! [`EVALUATOR_VERSION`]; a new formula does not, because it prices nothing that was ever charged.
 
 mod discrete;
+mod distributed;
 #[cfg(test)]
 mod laws;
 mod pure;
@@ -15,9 +16,9 @@ mod rare;
 mod sampled;
 mod substituted;
 
-pub use discrete::{
-    distributed_discrete_gaussian, ln_grid_excess, poisson_sampled_discrete_gaussian,
-    sensitivity as distributed_sensitivity, spread as distributed_spread,
+pub use discrete::{ln_grid_excess, poisson_sampled_discrete_gaussian};
+pub use distributed::{
+    distributed_discrete_gaussian, sensitivity as distributed_sensitivity, spread as distributed_spread,
 };
 pub use pure::{laplace, pure};
 pub use rare::guarantee;
@@ -149,6 +150,7 @@ fn structure(event: &Event, adjacency: Adjacency, grid: &OrderGrid, others: Othe
         Event::Substituted { of } => structure(of, Adjacency::ReplaceOne, grid, others),
         Event::PoissonSampledDiscreteGaussian { .. }
         | Event::DistributedDiscreteGaussian(_)
+        | Event::PoissonSampledDistributedDiscreteGaussian { .. }
         | Event::SampledThreshold { .. }
         | Event::TruncatedLaplace { .. }
         | Event::Selected { .. } => others(event, adjacency, grid),

@@ -111,6 +111,7 @@ impl Plan {
             Event::DiscreteGaussian { .. }
             | Event::PoissonSampledDiscreteGaussian { .. }
             | Event::DistributedDiscreteGaussian(_)
+            | Event::PoissonSampledDistributedDiscreteGaussian { .. }
             | Event::Selected { .. } => self.unpaired = Some(event.name()),
         }
     }

@@ -218,5 +218,7 @@ mod tests {
         assert_eq!(bits(9), Ok(11));
         assert!(matches!(bits(u32::MAX), Err(ModulusError::TooLarge { sites: 50, .. })));
         assert_eq!(Modulus::fitting(3, 0, 0, 1).map(Modulus::bits), Ok(2));
+        // Three batches of 200 units with a clip of 5,656 steps, and the noise of two honest sites.
+        assert_eq!(Modulus::fitting(3, 200 * 5_656, 4_040, 1_999_496).map(Modulus::bits), Ok(23));
     }
 }

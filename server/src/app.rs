@@ -9,7 +9,7 @@ use crate::connections::{ConnectionLimits, SHUTDOWN_GRACE, ServedListener, open_
 use crate::{connections, dashboard, grpc, metrics, rest};
 use undertone_server_core::config::Config;
 use undertone_server_core::ctx::{Addresses, Clock, Ctx, Random};
-use undertone_server_core::service::{delivery, scheduler};
+use undertone_server_core::service::{change, delivery, scheduler};
 use undertone_server_core::tls::ServedCertificate;
 use undertone_server_core::{StartError, certificate_renewal, data_folder, open};
 
@@ -82,6 +82,7 @@ impl App {
         let Self { ctx, router, http, grpc: workers, metrics: watchers } = self;
         tokio::spawn(scheduler::keep(ctx.clone()));
         tokio::spawn(delivery::keep(ctx.clone()));
+        tokio::spawn(change::keep(ctx.clone()));
         let watched = async {
             match watchers {
                 Some(listener) => metrics::serve(&ctx, listener).await,

@@ -13,7 +13,7 @@ use serde_json::Value;
 use sources::SourceFile;
 
 /// The workspace's crates with the workspace crates that each may name. A crate that is missing here fails the test.
-const MAY_NAME: [(&str, &[&str]); 23] = [
+const MAY_NAME: [(&str, &[&str]); 26] = [
     ("undertone-privacy", &[]),
     ("undertone-secure-aggregation", &[]),
     ("undertone-bits", &["undertone-privacy"]),
@@ -29,8 +29,13 @@ const MAY_NAME: [(&str, &[&str]); 23] = [
     // Founds a consortium through the server's rules.
     ("undertone-demo", &["undertone-server-core", "undertone-api", "undertone-privacy", "undertone-server"]),
     ("undertone-failpoints", &[]),
-    ("undertone-worker-site", &["undertone-failpoints", "undertone-api", "undertone-privacy"]),
+    ("undertone-configuration", &[]),
+    (
+        "undertone-worker-site",
+        &["undertone-failpoints", "undertone-secure-aggregation", "undertone-api", "undertone-privacy"],
+    ),
     ("undertone-worker-training", &["undertone-worker-site", "undertone-api", "undertone-privacy"]),
+    ("undertone-worker-tables", &["undertone-worker-site", "undertone-api"]),
     ("undertone-worker-speech", &["undertone-worker-site", "undertone-api", "undertone-privacy", "undertone-fuzz"]),
     (
         "undertone-worker-transcription",
@@ -63,7 +68,9 @@ const MAY_NAME: [(&str, &[&str]); 23] = [
             "undertone-worker-speech",
             "undertone-worker-transcription",
             "undertone-worker-queries",
+            "undertone-worker-tables",
             "undertone-failpoints",
+            "undertone-configuration",
             "undertone-onnx",
             "undertone-proto",
             "undertone-api",
@@ -75,6 +82,7 @@ const MAY_NAME: [(&str, &[&str]); 23] = [
         "undertone-server-base",
         &[
             "undertone-failpoints",
+            "undertone-configuration",
             "undertone-proto",
             "undertone-migrations",
             "undertone-api",
@@ -82,9 +90,17 @@ const MAY_NAME: [(&str, &[&str]); 23] = [
             "undertone-fuzz",
         ],
     ),
+    ("undertone-server-entity", &["undertone-server-base", "undertone-api", "undertone-privacy"]),
     (
         "undertone-server-core",
-        &["undertone-server-base", "undertone-onnx", "undertone-proto", "undertone-api", "undertone-privacy"],
+        &[
+            "undertone-server-entity",
+            "undertone-server-base",
+            "undertone-onnx",
+            "undertone-proto",
+            "undertone-api",
+            "undertone-privacy",
+        ],
     ),
     (
         "undertone-server",
@@ -142,7 +158,7 @@ const ROOMS: [(&str, &[&str]); 11] = [
     (
         "sea_orm",
         &[
-            "server/core/src/model",
+            "server/entity/",
             "server/core/src/rule",
             "server/core/src/service",
             "server/core/src/view",
@@ -154,6 +170,7 @@ const ROOMS: [(&str, &[&str]); 11] = [
             "server/base/src/testing.rs",
             "server/core/src/open.rs",
             "server/core/src/testing",
+            "server/core/src/tests/column.rs",
             "server/src/backup.rs",
             "server/src/terminal/verify.rs",
             // The auditors read the disk independently of the product's code.
@@ -174,8 +191,8 @@ const ROOMS: [(&str, &[&str]); 11] = [
     ),
     ("datafusion", &["worker/queries/src/count"]),
     // The differential test of preparation writes logs.
-    ("arrow", &["worker/queries/src", "worker/src/cli/data/tests/differential"]),
-    ("parquet", &["worker/queries/src", "worker/src/cli/data/tests/differential"]),
+    ("arrow", &["worker/queries/src", "worker/tables/src", "worker/src/cli/data/tests/differential"]),
+    ("parquet", &["worker/queries/src", "worker/tables/src", "worker/src/cli/data/tests/differential"]),
     ("ballista", &["worker/queries/src/count"]),
     ("leptos", &["app/", "server/src/dashboard.rs"]),
     ("leptos_axum", &["app/", "server/src/dashboard.rs"]),
@@ -328,6 +345,7 @@ fn paths_in_the_documents_exist() {
         "api/",
         "app/src/",
         "benches/",
+        "configuration/",
         "docs/",
         "migrations/",
         "packaging/",

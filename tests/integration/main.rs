@@ -1,5 +1,6 @@
 //! The end-to-end tests of Undertone, and the tests of its architecture.
 
+mod analytics;
 mod architecture;
 mod attacks;
 mod audit;

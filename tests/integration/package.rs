@@ -209,6 +209,33 @@ fn worker_unit_allows_the_calls_of_landlock_by_name() -> TestResult<()> {
     Ok(())
 }
 
+/// A quota would slow a service down on an idle machine too; a weight counts where processors are short.
+#[test]
+fn units_have_weights_and_no_quota_and_the_readme_names_them() -> TestResult<()> {
+    for service in ["server", "worker"] {
+        let folder = workspace::root().join("packaging").join(service);
+        let unit = fs::read_to_string(folder.join(format!("undertone-{service}.service")))?;
+        let readme = fs::read_to_string(folder.join("README.Debian"))?;
+        for key in ["CPUWeight", "IOWeight"] {
+            let values: Vec<&str> = unit.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix('=')).collect();
+            let [value] = values[..] else {
+                return Err(format!("{service}: {key} is set {} times", values.len()).into());
+            };
+            let weight: u32 = value.parse()?;
+            assert!(
+                (1..100).contains(&weight),
+                "{service}: programs of the usual weight come first, not {key}={weight}"
+            );
+            assert!(readme.contains(&format!("{key}={value}")), "{service}: README.Debian names no {key}={value}");
+        }
+        assert!(!unit.lines().any(|line| line.starts_with("CPUQuota=")), "{service}");
+        // Addresses are the site's own: the unit filters none, and the file says how to.
+        assert!(!unit.contains("IPAddressDeny="), "{service}");
+        assert!(readme.contains("\n    IPAddressDeny=any\n    IPAddressAllow=localhost\n"), "{service}");
+    }
+    Ok(())
+}
+
 /// Returns a backup of a site with an empty ledger, owned by the worker's user.
 fn backup(root: &EmptySystem, out: &Path, owner: &fs::Metadata) -> TestResult<String> {
     let site = out.join("site");

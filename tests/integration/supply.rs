@@ -158,13 +158,14 @@ fn package_of_the_same_program_has_the_same_bytes() -> TestResult<()> {
 }
 
 /// The scripts that download tools, each with its pinned versions.
-const FETCHED: [(&str, &[&str]); 7] = [
+const FETCHED: [(&str, &[&str]); 8] = [
     ("aligner.sh", &["pocketsphinx.txt"]),
     ("axe.sh", &["axe/package-lock.json"]),
     ("bundle.sh", &["binaryen/package-lock.json"]),
     ("client.sh", &["client.txt"]),
     ("oidc.sh", &["oidc/package-lock.json"]),
     ("peer.sh", &["accounting.txt", "counting.txt", "rounds.txt", "training.txt"]),
+    ("python.sh", &["python.txt"]),
     ("s3.sh", &["swift.txt"]),
 ];
 

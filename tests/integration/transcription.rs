@@ -4,12 +4,15 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
+use support::clouds::Ear;
 use support::stage::{TestConsortium, TestResult};
 use undertone_api::budget::EntryKind;
-use undertone_api::job::transcription::{OutputVoice, Report};
+use undertone_api::job::transcription::{OutputVoice, Report, Vocabulary, WordWeight};
 use undertone_api::job::{Job, JobState, Report as AnyReport, Spec as AnySpec};
+use undertone_privacy::Epsilon;
 use undertone_worker::site::folder::Folder;
 use undertone_worker::speech::audio;
 use undertone_worker::speech::transcribe::piece::{Piece, Recognition};
@@ -81,6 +84,50 @@ async fn unknown_recognizer_receives_nothing_and_costs_nothing() -> TestResult<(
     assert_eq!(clouds.counts(), [0, 0]);
     assert_eq!(commits(&stage).await?, 0);
     assert!(!scene::is_paid(stage.sites[CLINIC].folder()));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn chosen_words_are_candidates_and_paid_with_the_counts() -> TestResult<()> {
+    // The providers' words do not matter here.
+    let ear: Ear = Arc::new(|_| vec![("heard".to_owned(), 0.1, 0.4)]);
+    let Some(RecordingScenario { stage, clouds, .. }) = scene::set_with(ear).await? else { return Ok(()) };
+    let mut job = scene::job(&stage, &PROVIDERS).await?;
+    let AnySpec::Transcription(spec) = &mut job.spec else { return Err("a job of another kind".into()) };
+    let candidates = ["fever", "garden", "letter", "harbour", "lantern"];
+    let choice = Epsilon::new(5.0)?;
+    spec.participant.epsilon = Epsilon::new(24.0)?;
+    spec.vocabulary = Vocabulary::Selected {
+        choose: 1,
+        epsilon: choice,
+        weight: WordWeight::Frequency,
+        candidates: candidates.map(str::to_owned).to_vec(),
+        words: Vec::new(),
+    };
+    let dataset = stage.dataset(scene::DATASET).await?.id;
+    let id = stage.sites[0].client.propose(stage.consortium, &job).await?.summary.id;
+    stage.sites[CLINIC].client.approve(id, dataset).await?;
+    let finished_job = stage.finish(id, JOB).await?;
+    assert_eq!(clouds.unpaid(), 0, "the words leave with the sounds, after the payment");
+    let entries = stage.operator.ledger(dataset).await?.items;
+    let committed: Vec<_> = entries.into_iter().filter(|entry| entry.kind == EntryKind::Commit).collect();
+    let AnySpec::Transcription(spec) = &finished_job.spec else { return Err("a job of another kind".into()) };
+    assert_eq!(committed.len(), 1, "the choice and the counts are one charge");
+    assert_eq!(spec.vocabulary.selection_epsilon(), Some(choice));
+    stage.sites[CLINIC].command(&["ledger", "verify"])?;
+
+    let results = Folder::new(stage.sites[CLINIC].folder()).transcripts(id);
+    let histogram = fs::read_to_string(results.join("histogram.tsv"))?;
+    let chosen: BTreeSet<&str> = histogram.lines().skip(1).filter_map(|line| line.split('\t').next()).collect();
+    assert!(chosen.len() == 1 && chosen.iter().all(|word| candidates.contains(word)), "{chosen:?}");
+    let report: serde_json::Value = serde_json::from_slice(&fs::read(results.join("report.json"))?)?;
+    for (provider, received) in report["outcome"]["providers"].as_array().into_iter().flatten().zip(clouds.distinct()) {
+        let planned = provider["pieces"].as_u64().zip(provider["dummies"].as_u64());
+        assert_eq!(planned.map(|(pieces, dummies)| pieces + dummies), Some(received.len() as u64));
+    }
+    the_server_knows_the_plan_and_no_more(&stage, &finished_job)?;
+    let received = stage.sites[CLINIC].command(&["received", &id.to_string()])?;
+    assert!(received.contains("COUNTED") && received.contains("true piece"), "{received}");
     Ok(())
 }
 

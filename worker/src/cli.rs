@@ -19,6 +19,7 @@ mod lineage;
 mod output;
 mod personalize;
 mod policy;
+mod received;
 mod recognize;
 mod rotate;
 mod serve;
@@ -85,6 +86,8 @@ enum WorkerCommand {
     Personalize(personalize::PersonalizeCommand),
     /// Recognize recordings with a model, for this terminal alone: words with times and confidence.
     Recognize(Box<recognize::RecognizeCommand>),
+    /// Show what each recognizer of a finished transcription could count, and play sounds as it received them.
+    Received(received::ReceivedCommand),
     /// Check the worker's own configuration.
     #[command(subcommand)]
     Config(config::ConfigAction),
@@ -219,6 +222,7 @@ fn run_command(arguments: &CommandLine, out: &mut dyn Write) -> Result<(), Comma
         WorkerCommand::Export(export) => export.run(out),
         WorkerCommand::Personalize(personalize) => personalize.run(&folder, out),
         WorkerCommand::Recognize(recognize) => recognize.run(&folder, out),
+        WorkerCommand::Received(received) => received.run(&folder, out),
         WorkerCommand::Config(config::ConfigAction::Check { config }) => config::check(&folder, config.as_deref(), out),
         WorkerCommand::Doctor(doctor) => doctor.run(&folder, &clock, out),
         WorkerCommand::Backup(backup) => backup.run(&folder, clock(), out),

@@ -60,7 +60,7 @@ pub(crate) use known_proposals::MOST_KNOWN;
 pub(crate) use log::MOST_WAITING;
 pub use maintenance::import_receipts;
 #[cfg(test)]
-pub(crate) use maintenance::{MOST_SHOWN, MOST_SHOWN_BYTES};
+pub(crate) use maintenance::{MOST_EVIDENCE, MOST_SHOWN, MOST_SHOWN_BYTES};
 pub use part::{WorkExamination, begin_part, examine_work, refuse_work};
 pub use part_end::{acknowledge_end, close_part, final_receipts};
 pub use part_session::{PartSession, Submission, UncountersignedReceipts};

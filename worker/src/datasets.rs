@@ -13,6 +13,7 @@ use crate::site::policy::Policy;
 use crate::site::store::Store;
 use crate::speech::dataset::{self as speech, DatasetError, META_FILE};
 use crate::speech::recordings;
+use crate::tables::dataset as tables;
 
 mod declared;
 mod fingerprints;
@@ -51,6 +52,8 @@ pub enum DatasetMeta {
     Queries(Box<queries::Meta>),
     /// A dataset of recordings.
     Recordings(Box<recordings::Meta>),
+    /// A table of rows.
+    Table(Box<tables::Meta>),
 }
 
 impl DatasetMeta {
@@ -74,6 +77,9 @@ impl DatasetMeta {
             Ok(ContentKind { content: DatasetContent::Recordings }) => {
                 recordings::read_meta(folder).map(Box::new).map(Self::Recordings)
             }
+            Ok(ContentKind { content: DatasetContent::Table }) => {
+                tables::read_meta(folder).map(Box::new).map(Self::Table)
+            }
             // An unreadable description too: this reader reports the problem.
             _ => speech::read_meta(folder).map(Box::new).map(Self::Speech),
         }
@@ -89,6 +95,7 @@ impl DatasetMeta {
             Self::Speech(_) => drop(speech::Dataset::open(folder)?),
             Self::Queries(_) => drop(queries::Reader::open(folder)?),
             Self::Recordings(_) => drop(recordings::Recordings::check(folder)?),
+            Self::Table(_) => drop(tables::TableReader::open(folder)?),
         }
         Ok(meta)
     }
@@ -101,6 +108,7 @@ impl DatasetMeta {
             Self::Speech(meta) => &meta.digest,
             Self::Queries(meta) => &meta.digest,
             Self::Recordings(meta) => &meta.digest,
+            Self::Table(meta) => &meta.digest,
         }
     }
 }
@@ -130,6 +138,7 @@ impl DatasetDescription for DatasetMeta {
                 test_records: meta.test.utterances as u64,
                 users: meta.unit_column.is_some().then_some(meta.train.users as u64),
                 seconds: None,
+                table: None,
                 units: registered_units(meta.units, DatasetContent::Speech, meta.unit_column.is_some(), visibility),
             },
             Self::Queries(meta) => DatasetFacts {
@@ -146,6 +155,7 @@ impl DatasetDescription for DatasetMeta {
                 test_records: meta.test.occurrences,
                 users: meta.has_users().then_some(meta.train.users),
                 seconds: None,
+                table: None,
                 units: registered_units(meta.units, DatasetContent::Queries, meta.columns.user.is_some(), visibility),
             },
             Self::Recordings(meta) => DatasetFacts {
@@ -157,7 +167,20 @@ impl DatasetDescription for DatasetMeta {
                 test_records: 0,
                 users: None,
                 seconds: Some(meta.seconds()),
+                table: None,
                 units: vec![PrivacyUnit::Words],
+            },
+            Self::Table(meta) => DatasetFacts {
+                content: DatasetContent::Table,
+                inputs: 0,
+                classes: 0,
+                records: meta.rows,
+                speakers: 0,
+                test_records: 0,
+                users: Some(meta.units),
+                seconds: None,
+                table: Some(meta.schema),
+                units: vec![PrivacyUnit::User],
             },
         }
     }
@@ -242,7 +265,7 @@ mod tests {
         let store = Store::create(&dir.path().join("ledger.db")).expect("the folder is writable");
         let policy = Policy::load(&folder.policy()).expect("it was just written");
         let (datasets, _) = scan(&folder, &store, &policy).expect("the folder can be read");
-        assert_eq!((datasets[0].classes, datasets[0].registration().classes), (0, 0));
+        assert_eq!((datasets[0].facts.classes, datasets[0].registration().classes), (0, 0));
     }
 
     #[test]

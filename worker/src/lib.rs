@@ -1,6 +1,6 @@
 //! The daemon beside each dataset: it keeps the site's ledger, its policy and its key, and runs jobs at the data.
 //!
-//! [`site`] decides on releases; [`run`] runs jobs, with [`dp`], [`speech`] and [`queries`]; [`gateway`] is the
+//! [`site`] decides on releases; [`run`] runs jobs, with [`dp`], [`speech`], [`queries`] and [`tables`]; [`gateway`] is the
 //! connection to the server and [`daemon`] joins the two; [`cli`] is the command line. Trust has one direction: the
 //! site trusts its own disk, policy and key, and checks everything else.
 
@@ -20,6 +20,7 @@ pub mod telemetry;
 
 pub use undertone_worker_queries as queries;
 pub use undertone_worker_site::fault;
+pub use undertone_worker_tables as tables;
 pub use undertone_worker_training as dp;
 
 /// The site for this worker: the crate of the site, with the kinds of datasets and the configuration that it does not

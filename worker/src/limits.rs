@@ -12,6 +12,7 @@ use crate::config::check::{KEY_DAYS, MOST_RUNS};
 use crate::config::queries::LEAST_MEMORY;
 use crate::config::transcription;
 use crate::queries::log::{LARGEST_COUNT, LONGEST_ROW};
+use crate::run::transcription::sounds::EACH as KEPT;
 use crate::run::transcription::{AT_ONCE, MOST_TEXT, PASSES, SAMPLE};
 use crate::site::consent::MOST_NOTICES;
 use crate::site::policy::{LONGEST_PERIOD, LONGEST_UNIT, SHORTEST_PERIOD, SHORTEST_UNIT};
@@ -22,7 +23,7 @@ use crate::speech::transcribe::{
     dummy, outbound, plan, private_host, recognize, sensitive, speak, vocabulary, voice, web,
 };
 use crate::speech::{audio, recordings};
-use crate::{cli, daemon, gateway};
+use crate::{cli, daemon, gateway, tables};
 
 const OPERATION: &str = include_str!("../OPERATION.md");
 
@@ -52,8 +53,13 @@ fn worker_limits() -> Vec<(&'static str, String)> {
         ("pause between attempts", seconds(gateway::LONGEST_PAUSE)),
         ("faults of the server's own in one call", gateway::FAULTS.to_string()),
         (
-            "receipts that the ledger lacks and a server shows; together",
-            format!("{}; {} MiB", group_digits(daemon::MOST_SHOWN as u64), daemon::MOST_SHOWN_BYTES >> 20),
+            "receipts that the ledger lacks and a server shows; together; in the evidence of an alarm",
+            format!(
+                "{}; {} MiB; {}",
+                group_digits(daemon::MOST_SHOWN as u64),
+                daemon::MOST_SHOWN_BYTES >> 20,
+                daemon::MOST_EVIDENCE
+            ),
         ),
         ("changes of stewards' credentials that are kept", group_digits(MOST_NOTICES)),
         ("proposals that a call to the server names", group_digits(daemon::MOST_KNOWN as u64)),
@@ -71,6 +77,20 @@ fn worker_limits() -> Vec<(&'static str, String)> {
         ("wait for another process at the ledger", seconds(store::PATIENCE)),
         ("row of a query log; its count", format!("{} MiB; 1 to {}", LONGEST_ROW >> 20, group_digits(LARGEST_COUNT))),
         ("line of private CSV", "its quotes close on it".to_owned()),
+        (
+            "row of CSV of a table; id of its unit; rows of a unit",
+            format!(
+                "{} MiB; {} bytes; {}",
+                tables::source::LONGEST_ROW >> 20,
+                group_digits(tables::value::LONGEST_UNIT as u64),
+                group_digits(tables::add::MOST_UNIT_ROWS)
+            ),
+        ),
+        ("encoded rows of a table", format!("{} GiB", (tables::sort::MOST_RUNS * tables::sort::SORT_MEMORY) >> 30)),
+        (
+            "query of a table in PostgreSQL; its condition",
+            format!("{} KiB each", tables::source::postgres::error::LONGEST_QUERY >> 10),
+        ),
         ("label of an utterance", "below the declared number of classes".to_owned()),
         ("recording of a dataset", format!("{} s unless told", audio::LONGEST)),
         ("sensitive words; patterns; words of a vocabulary", words.map(|most| group_digits(most as u64)).join("; ")),
@@ -104,6 +124,10 @@ fn transcription_limits() -> Vec<(&'static str, String)> {
                 recognize::LONGEST,
                 seconds(recognize::pocketsphinx::LOADING)
             ),
+        ),
+        (
+            "factor of the language model of a trained model",
+            format!("0 to {}", group_digits(transcription::MOST_LANGUAGE_WEIGHT as u64)),
         ),
         (
             "a voice converter's time of a piece; a speech engine's of a text",
@@ -162,6 +186,7 @@ fn transcription_limits() -> Vec<(&'static str, String)> {
             "dummies to be expected of a job; providers of a plan",
             format!("{}; {}", group_digits(plan::MOST_DUMMIES as u64), plan::MOST_PROVIDERS),
         ),
+        ("true pieces that are kept of a provider, and dummies", format!("{KEPT}; {KEPT}")),
     ]
 }
 

@@ -5,10 +5,12 @@
 //! Nothing is stored or sent.
 
 mod error;
+pub mod site;
 
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use undertone_api::job::dp_sgd::TrainingLoss;
 
 pub use error::RecognitionError;
 
@@ -29,6 +31,7 @@ use crate::speech::transcribe::transcript::wer::WordErrors;
 /// The files that a preparation writes into the folder of a dataset.
 const PHONES: &str = "phones.json";
 const CLASSES: &str = "classes.json";
+const CHARACTERS: &str = "characters.json";
 /// The usual factor of a language model against the states of phones.
 const PHONE_WEIGHT: f64 = 10.0;
 /// The usual factor of a language model against characters, of which a path has few.
@@ -154,6 +157,7 @@ impl ModelRecognizer {
         {
             return Err(RecognitionError::Labels { labels: labels.classes(), classes });
         }
+        check_loss(&model, labels.as_ref())?;
         let usual = if matches!(labels, Some(ClassLabels::Characters(_))) { CHARACTER_WEIGHT } else { PHONE_WEIGHT };
         let search = SearchOptions { language_weight: options.language_weight.unwrap_or(usual), ..search };
         let search = read_search(files, labels.as_ref(), search)?;
@@ -184,10 +188,28 @@ impl ModelRecognizer {
             return Err(RecognitionError::NarrowBand { path: path.to_owned(), rate: recording.source_rate });
         }
         let seconds = recording.seconds();
-        let mut coefficients = self.mfcc.compute(&recording.samples);
+        let recognized = self.recognize_samples(&recording.samples);
+        let (words, complete) =
+            recognized.ok_or_else(|| RecognitionError::TooShort { path: path.to_owned(), seconds })?;
+        let mut result =
+            RecordingResult { audio: path.to_owned(), seconds: milliseconds(seconds), words, complete, errors: None };
+        if compare {
+            let transcript = read_transcript(path)
+                .map_err(|source| RecognitionError::References { path: path.to_owned(), source })?
+                .ok_or_else(|| RecognitionError::NoReference { path: path.to_owned() })?;
+            result.errors = Some(WordErrors::count(&transcript, &result.text()));
+        }
+        Ok(result)
+    }
+
+    /// Returns the words in `samples` (mono, 16 kHz, full scale = 1), and whether the last one is complete; `None` for samples
+    /// shorter than a frame.
+    pub fn recognize_samples(&mut self, samples: &[f32]) -> Option<(Vec<RecognizedWord>, bool)> {
+        let seconds = samples.len() as f64 / f64::from(RATE);
+        let mut coefficients = self.mfcc.compute(samples);
         let frames = coefficients.len() / COEFFICIENTS;
         if frames == 0 {
-            return Err(RecognitionError::TooShort { path: path.to_owned(), seconds });
+            return None;
         }
         if self.treatment.normalization != Normalization::None {
             subtract_mean(&mut coefficients);
@@ -203,16 +225,7 @@ impl ModelRecognizer {
             confidence: milliseconds(word.confidence),
             word: word.text,
         };
-        let words = words.into_iter().map(word).collect();
-        let mut result =
-            RecordingResult { audio: path.to_owned(), seconds: milliseconds(seconds), words, complete, errors: None };
-        if compare {
-            let transcript = read_transcript(path)
-                .map_err(|source| RecognitionError::References { path: path.to_owned(), source })?
-                .ok_or_else(|| RecognitionError::NoReference { path: path.to_owned() })?;
-            result.errors = Some(WordErrors::count(&transcript, &result.text()));
-        }
-        Ok(result)
+        Some((words.into_iter().map(word).collect(), complete))
     }
 
     /// Returns the words of the logits, and whether the last one is complete.
@@ -238,6 +251,16 @@ fn milliseconds(value: f64) -> f64 {
     (value * 1_000.0).round() / 1_000.0
 }
 
+/// Checks that the labels are those of the model's loss: the last class of a CTC model is the blank, so equal numbers of
+/// classes have other meanings. A file that records no loss passes.
+fn check_loss(model: &Model, labels: Option<&ClassLabels>) -> Result<(), RecognitionError> {
+    match (model.usage().loss, labels) {
+        (Some(TrainingLoss::CrossEntropy), Some(ClassLabels::Characters(_))) => Err(RecognitionError::NoCharacters),
+        (Some(TrainingLoss::Ctc), Some(ClassLabels::Phones(_))) => Err(RecognitionError::NoPhones),
+        _ => Ok(()),
+    }
+}
+
 fn open_dataset(model: &Model, folder: &Path, name: &str) -> Result<Dataset, RecognitionError> {
     let dataset =
         Dataset::open(folder).map_err(|source| RecognitionError::Dataset { name: name.to_owned(), source })?;
@@ -258,8 +281,9 @@ fn read_labels(files: &RecognizerFiles) -> Result<Option<ClassLabels>, Recogniti
         let path = files.dataset.as_ref().map(|(folder, _)| folder.join(name))?;
         path.is_file().then_some(path)
     };
-    if let Some(path) = &files.characters {
-        return Ok(Some(ClassLabels::Characters(CharacterSet::read(path)?)));
+    let named = files.phone_map.is_some() || files.class_map.is_some();
+    if let Some(path) = files.characters.clone().or_else(|| beside(CHARACTERS).filter(|_| !named)) {
+        return Ok(Some(ClassLabels::Characters(CharacterSet::read(&path)?)));
     }
     let Some(phones) = files.phone_map.clone().or_else(|| beside(PHONES)) else { return Ok(None) };
     let classes = files.class_map.clone().or_else(|| beside(CLASSES));

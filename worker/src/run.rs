@@ -15,6 +15,7 @@ use std::path::Path;
 use undertone_api::job::Spec;
 
 pub mod active_learning;
+pub mod analytics;
 pub mod dp_sgd;
 mod error;
 pub mod evaluation;
@@ -40,6 +41,7 @@ pub fn run(spec: &Spec, exchange: &mut impl Exchange) -> Result<(), RunError> {
         Spec::ActiveLearning(spec) => active_learning::run(spec, exchange),
         Spec::Transcription(spec) => transcription::run(spec, exchange),
         Spec::Evaluation(spec) => evaluation::run(spec, exchange),
+        Spec::Analytics(spec) => analytics::run(spec, exchange),
     }
 }
 

@@ -16,6 +16,7 @@ pub(super) fn examples() -> Vec<String> {
         ("active_learning", include_str!("../job/active_learning/spec.md")),
         ("transcription", include_str!("../job/transcription/spec.md")),
         ("evaluation", include_str!("../job/evaluation/spec.md")),
+        ("analytics", include_str!("../job/analytics/spec.md")),
     ];
     pages
         .map(|(kind, page)| {
@@ -44,6 +45,7 @@ pub(super) fn datasets() -> Vec<Dataset> {
         test_records: 500,
         seconds: (content == DatasetContent::Recordings).then_some(SizeClass(5000)),
         users: (!public).then_some(SizeClass(1000)),
+        table: None,
         units: usual_units(),
         approval: None,
         accounts: Vec::new(),
@@ -56,7 +58,8 @@ pub(super) fn datasets() -> Vec<Dataset> {
     });
     let recordings = pair(DatasetContent::Recordings)
         .map(|dataset| Dataset { units: vec![undertone_privacy::PrivacyUnit::Words], ..dataset });
-    pair(DatasetContent::Speech).into_iter().chain(queries).chain(recordings).collect()
+    let tables = crate::job::analytics::tests::datasets();
+    pair(DatasetContent::Speech).into_iter().chain(queries).chain(recordings).chain(tables).collect()
 }
 
 /// Returns the two datasets of the spec's content. The examples of all kinds use the same ids.
@@ -65,6 +68,7 @@ fn select_datasets(spec: &Spec, datasets: &[Dataset]) -> Vec<Dataset> {
         Spec::DpSgd(_) | Spec::Evaluation(_) => DatasetContent::Speech,
         Spec::ActiveLearning(_) => DatasetContent::Queries,
         Spec::Transcription(_) => DatasetContent::Recordings,
+        Spec::Analytics(_) => DatasetContent::Table,
     };
     datasets.iter().filter(|dataset| dataset.content == content).cloned().collect()
 }

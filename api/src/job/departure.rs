@@ -3,10 +3,8 @@
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
+use super::reason::check_reason;
 use crate::problem::Violation;
-
-/// The most characters of a departure's reason.
-pub const MOST_DEPARTURE_REASON: usize = 500;
 
 /// A request of a steward to leave a job for a dataset.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,15 +21,7 @@ pub struct LeaveRequest {
 impl LeaveRequest {
     /// Returns every violation.
     pub fn check(&self) -> Vec<Violation> {
-        let length = self.reason.trim().chars().count();
-        if (1..=MOST_DEPARTURE_REASON).contains(&length) {
-            Vec::new()
-        } else {
-            let message = format!(
-                "give a reason of 1 to {MOST_DEPARTURE_REASON} characters, not {length}: the other parties read it"
-            );
-            vec![Violation::new("reason", message)]
-        }
+        check_reason(&self.reason)
     }
 }
 
@@ -63,16 +53,4 @@ pub struct Departure {
     #[serde(with = "time::serde::rfc3339")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub at: OffsetDateTime,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{LeaveRequest, MOST_DEPARTURE_REASON};
-
-    #[test]
-    fn departure_without_a_short_reason_is_refused() {
-        let count = |reason: String| LeaveRequest { reason }.check().len();
-        assert_eq!([" ".to_owned(), "ä".repeat(MOST_DEPARTURE_REASON + 1)].map(count), [1, 1]);
-        assert_eq!(["x".to_owned(), "ä".repeat(MOST_DEPARTURE_REASON)].map(count), [0, 0]);
-    }
 }

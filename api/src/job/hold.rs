@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
+use super::reason::check_reason;
 use crate::id::DatasetId;
 use crate::problem::Violation;
 
@@ -21,12 +22,7 @@ pub struct PauseRequest {
 impl PauseRequest {
     /// Returns every violation.
     pub fn check(&self) -> Vec<Violation> {
-        let length = self.reason.trim().chars().count();
-        if (1..=500).contains(&length) {
-            Vec::new()
-        } else {
-            vec![Violation::new("reason", "say why in 1 to 500 characters: the others read it")]
-        }
+        check_reason(&self.reason)
     }
 }
 
@@ -62,16 +58,4 @@ pub struct Hold {
     #[serde(with = "time::serde::rfc3339")]
     #[cfg_attr(feature = "openapi", schema(value_type = String, format = DateTime))]
     pub since: OffsetDateTime,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::PauseRequest;
-
-    #[test]
-    fn a_pause_has_a_reason_of_one_to_five_hundred_characters() {
-        let wrong = |reason: String| PauseRequest { reason }.check().len();
-        assert_eq!([" ".to_owned(), "ä".repeat(501)].map(wrong), [1, 1]);
-        assert_eq!(["x".to_owned(), "ä".repeat(500)].map(wrong), [0, 0]);
-    }
 }

@@ -163,6 +163,7 @@ pub fn disclosures(spec: &Spec, dataset: &Dataset, datasets: &[Dataset]) -> Vec<
         let form = if form == DisclosureForm::Protected { DisclosureForm::Derived } else { form };
         let result = match spec {
             Spec::Evaluation(_) => "the noisy histograms of all sites together, and the metrics computed from them",
+            Spec::Analytics(_) => "the numbers of the sites together, computed from the average",
             _ => "the trained model and what was measured with it",
         };
         say(Observer::Recipients, form, 1, result.to_owned());
@@ -232,7 +233,11 @@ fn add_series(
     let rounds = u64::from(series.rounds);
     let (form, vector) = match spec.release(dataset, &series.name) {
         None if matches!(spec, Spec::Evaluation(_)) => return None,
+        None if matches!(spec, Spec::Analytics(_)) => (DisclosureForm::Exact, "sums over the rows of a public table"),
         Some(Event::NonPrivate) | None => (DisclosureForm::Exact, "exact gradients"),
+        Some(_) if matches!(spec, Spec::Analytics(_)) => {
+            (DisclosureForm::Protected, "sums over rows with noise added at the site")
+        }
         Some(_) if matches!(spec, Spec::Evaluation(_)) => {
             (DisclosureForm::Protected, "score histograms with noise added at the site")
         }

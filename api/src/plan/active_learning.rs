@@ -7,12 +7,11 @@ use std::num::NonZeroU32;
 use undertone_privacy::kanon::{Shown, least_epsilon};
 use undertone_privacy::{Epsilon, NoiseMultiplier, SamplingRate};
 
-use super::offer::ThreeDigits;
-use super::price::{AccountQuote, PricedPlan};
+use super::offer::{OfferSearch, ThreeDigits, select_offers};
+use super::price::AccountQuote;
 use super::{AccountBalances, FittingChange, PlanParameter, RoundedKind};
 use crate::dataset::Dataset;
 use crate::id::DatasetId;
-use crate::job::JobKind as _;
 use crate::job::active_learning::Spec;
 
 /// The greatest threshold of an offer, equal to the greatest of a job.
@@ -82,37 +81,19 @@ impl RoundedKind for Spec {
 /// accounts: higher thresholds, smaller samples, a smaller ε, or more noise of a private lead. Empty if the plan is admitted or has no price, or if
 /// an account has no budget.
 pub(super) fn offers(spec: &Spec, datasets: &[Dataset], balances: &AccountBalances) -> Vec<FittingChange> {
-    let Some(plan) = PricedPlan::from_spec(spec, datasets, balances).filter(|plan| plan.budgeted() && !plan.admitted())
-    else {
-        return Vec::new();
-    };
-    let wrong = spec.check(datasets).len();
-    let holds = |offered: &FittingChange| {
-        let changed = offered.apply(spec);
-        let admitted = PricedPlan::from_spec(&changed, datasets, balances).is_some_and(|plan| plan.admitted());
-        admitted && changed.check(datasets).len() <= wrong
-    };
-    let search = PoolSearch { spec, datasets, balances, plan: &plan };
     let knobs = [PlanParameter::Threshold, PlanParameter::SamplingRate, PlanParameter::Epsilon, PlanParameter::Noise];
-    knobs.into_iter().filter_map(|knob| search.adjust_accounts(knob)).filter(holds).collect()
+    select_offers(spec, datasets, balances, |search| knobs.map(|knob| search.adjust_pools(knob)))
 }
 
-struct PoolSearch<'a> {
-    spec: &'a Spec,
-    datasets: &'a [Dataset],
-    balances: &'a AccountBalances,
-    plan: &'a PricedPlan,
-}
-
-impl PoolSearch<'_> {
-    fn adjust_accounts(&self, knob: PlanParameter) -> Option<FittingChange> {
+impl OfferSearch<'_, Spec> {
+    fn adjust_pools(&self, knob: PlanParameter) -> Option<FittingChange> {
         let mut values = Vec::new();
         for quote in self.plan.quotes.iter().filter(|quote| !quote.project(0).fits) {
             let bound = match knob {
                 PlanParameter::Threshold => self.least_threshold(quote)?,
                 PlanParameter::SamplingRate => self.greatest_rate(quote)?,
                 PlanParameter::Epsilon => self.greatest_epsilon(quote)?,
-                PlanParameter::Noise => self.least_noise(quote)?,
+                PlanParameter::Noise => self.least_training_noise(quote)?,
                 PlanParameter::Rounds | PlanParameter::Delta => return None,
             };
             values.extend(self.select_payers(knob, quote, bound));
@@ -138,36 +119,6 @@ impl PoolSearch<'_> {
         format!("{to} instead of {} for {name}", (from * 1e6).round() / 1e6)
     }
 
-    /// Returns the payers of an account whose numbers are beyond a bound, with the bound as their new number.
-    fn select_payers(
-        &self,
-        knob: PlanParameter,
-        quote: &AccountQuote,
-        bound: f64,
-    ) -> Vec<(DatasetId, String, f64, f64)> {
-        let is_raised = matches!(knob, PlanParameter::Threshold | PlanParameter::Noise);
-        let beyond = |value: f64| if is_raised { value < bound } else { value > bound };
-        let number = |dataset| self.spec.value(knob, dataset).filter(|value| beyond(*value));
-        let payers = quote.payers.iter().map(|payer| payer.dataset);
-        payers.filter_map(|dataset| Some((dataset, self.spec.field(knob, dataset), number(dataset)?, bound))).collect()
-    }
-
-    /// Returns whether the account would admit the plan with the bound as its payers' number.
-    fn fits(&self, knob: PlanParameter, quote: &AccountQuote, bound: f64) -> bool {
-        self.priced(knob, quote, bound).is_some_and(|plan| plan.admitted())
-    }
-
-    /// Prices the plan of an account's payers with the bound as their number.
-    fn priced(&self, knob: PlanParameter, quote: &AccountQuote, bound: f64) -> Option<PricedPlan> {
-        let mut changed = self.spec.clone();
-        for (dataset, _, _, to) in self.select_payers(knob, quote, bound) {
-            changed.set(knob, dataset, to);
-        }
-        let theirs: Vec<Dataset> =
-            self.datasets.iter().filter(|d| quote.payers.iter().any(|payer| payer.dataset == d.id)).cloned().collect();
-        PricedPlan::from_spec(&changed, &theirs, self.balances)
-    }
-
     /// Returns the least threshold for all payers of an account: δ falls with k.
     fn least_threshold(&self, quote: &AccountQuote) -> Option<f64> {
         let fits = |k: u32| self.fits(PlanParameter::Threshold, quote, f64::from(k));
@@ -188,7 +139,7 @@ impl PoolSearch<'_> {
 
     /// Returns the least noise multiplier, to hundredths, with which the account admits the plan; `None` if no payer of
     /// it is a private lead. The loss falls with the noise.
-    fn least_noise(&self, quote: &AccountQuote) -> Option<f64> {
+    fn least_training_noise(&self, quote: &AccountQuote) -> Option<f64> {
         let multipliers = quote.payers.iter().filter_map(|payer| self.spec.value(PlanParameter::Noise, payer.dataset));
         let noise = |hundredths: u32| f64::from(hundredths) / 100.0;
         let fits = |hundredths: u32| self.fits(PlanParameter::Noise, quote, noise(hundredths));
@@ -221,7 +172,7 @@ impl PoolSearch<'_> {
             }
         }
         let Self { datasets, balances, plan, .. } = *self;
-        let exact = PoolSearch { spec: &exactly_priced, datasets, balances, plan };
+        let exact = OfferSearch { spec: &exactly_priced, datasets, balances, plan };
         let bottom = ThreeDigits::round_up(1.0 / SamplingRate::DENOMINATOR as f64);
         let top = self.below_highest(PlanParameter::SamplingRate, quote)?;
         let mut rate = greatest(bottom, top, |digits| exact.fits(PlanParameter::SamplingRate, quote, digits.value()))?;
@@ -244,7 +195,7 @@ impl PoolSearch<'_> {
             gates().map(|gate| least_epsilon(gate.shown, gate.sampling_rate.get())).fold(LEAST_EPSILON, f64::max);
         let bottom = ThreeDigits::round_up(least);
         let top = self.below_highest(PlanParameter::Epsilon, quote)?;
-        let priced = |digits: ThreeDigits| self.priced(PlanParameter::Epsilon, quote, digits.value());
+        let priced = |digits: ThreeDigits| self.price_payers(PlanParameter::Epsilon, quote, digits.value());
         let loss_fits = |digits| priced(digits).is_some_and(|plan| plan.quotes.iter().all(AccountQuote::loss_fits));
         let mut epsilon = greatest(bottom, top, loss_fits)?;
         // An account of another unit may count each row of a unit twice: one leaves, and another takes its place.

@@ -7,8 +7,8 @@ use crate::dataset::Dataset;
 use crate::id::{LineageId, OrganizationId};
 use crate::job::Charge;
 
-/// The identity of an account.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The identity of an account in the consortium's ledger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AccountKey {
     /// The party.
     pub organization: OrganizationId,
@@ -17,7 +17,7 @@ pub struct AccountKey {
     /// The protected unit.
     pub unit: PrivacyUnit,
     /// The relation in the account's identity: always [`Adjacency::account`] of the charge's.
-    pub(super) adjacency: Adjacency,
+    adjacency: Adjacency,
 }
 
 impl AccountKey {
@@ -29,6 +29,11 @@ impl AccountKey {
         adjacency: Adjacency,
     ) -> Self {
         Self { organization, lineage, unit, adjacency: adjacency.account() }
+    }
+
+    /// Returns the relation in the account's identity.
+    pub const fn adjacency(self) -> Adjacency {
+        self.adjacency
     }
 
     /// Returns the account that a charge on a dataset goes to.

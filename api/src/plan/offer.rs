@@ -68,34 +68,76 @@ impl FittingChange {
 /// the payers of refusing accounts, in all rounds; lower sampling rates for them, at least one expected unit a round.
 /// Empty if the plan is admitted or has no price, or if an account has no budget.
 pub fn offers<K: RoundedKind>(spec: &K, datasets: &[Dataset], balances: &AccountBalances) -> Vec<FittingChange> {
+    select_offers(spec, datasets, balances, |search| {
+        [
+            search.reduce_rounds(),
+            search.adjust_accounts(PlanParameter::Noise),
+            search.adjust_accounts(PlanParameter::SamplingRate),
+        ]
+    })
+}
+
+/// Returns those of a kind's `candidates` that can be proposed: the spec has no new violations, and every account admits it.
+/// Empty if the plan is admitted or has no price, or if an account has no budget.
+pub(super) fn select_offers<K: RoundedKind, C: IntoIterator<Item = Option<FittingChange>>>(
+    spec: &K,
+    datasets: &[Dataset],
+    balances: &AccountBalances,
+    candidates: impl FnOnce(&OfferSearch<'_, K>) -> C,
+) -> Vec<FittingChange> {
     let Some(plan) = PricedPlan::from_spec(spec, datasets, balances).filter(|plan| plan.budgeted() && !plan.admitted())
     else {
         return Vec::new();
     };
-    let search = OfferSearch { spec, datasets, balances, plan: &plan };
-    let candidates = [
-        search.reduce_rounds(),
-        search.adjust_accounts(PlanParameter::Noise),
-        search.adjust_accounts(PlanParameter::SamplingRate),
-    ];
     let wrong = spec.check(datasets).len();
-    // Every offer can be proposed: the spec has no new violations, and every account admits it.
-    let holds = |offered: &FittingChange| {
+    let can_be_proposed = |offered: &FittingChange| {
         let changed = offered.apply(spec);
         let admitted = PricedPlan::from_spec(&changed, datasets, balances).is_some_and(|plan| plan.admitted());
         admitted && changed.check(datasets).len() <= wrong
     };
-    candidates.into_iter().flatten().filter(holds).collect()
+    let candidates = candidates(&OfferSearch { spec, datasets, balances, plan: &plan });
+    candidates.into_iter().flatten().filter(can_be_proposed).collect()
 }
 
-struct OfferSearch<'a, K> {
-    spec: &'a K,
-    datasets: &'a [Dataset],
-    balances: &'a AccountBalances,
-    plan: &'a PricedPlan,
+/// The search for a number that the accounts of a refused plan admit.
+pub(super) struct OfferSearch<'a, K> {
+    pub(super) spec: &'a K,
+    pub(super) datasets: &'a [Dataset],
+    pub(super) balances: &'a AccountBalances,
+    pub(super) plan: &'a PricedPlan,
 }
 
 impl<K: RoundedKind> OfferSearch<'_, K> {
+    /// Returns the payers of an account whose numbers are beyond a bound, with the bound as their new number.
+    pub(super) fn select_payers(
+        &self,
+        knob: PlanParameter,
+        quote: &AccountQuote,
+        bound: f64,
+    ) -> Vec<(DatasetId, String, f64, f64)> {
+        let is_raised = matches!(knob, PlanParameter::Noise | PlanParameter::Threshold);
+        let beyond = |value: f64| if is_raised { value < bound } else { value > bound };
+        let number = |dataset| self.spec.value(knob, dataset).filter(|value| beyond(*value));
+        let payers = quote.payers.iter().map(|payer| payer.dataset);
+        payers.filter_map(|dataset| Some((dataset, self.spec.field(knob, dataset), number(dataset)?, bound))).collect()
+    }
+
+    /// Prices the plan of an account's payers with the bound as their number.
+    pub(super) fn price_payers(&self, knob: PlanParameter, quote: &AccountQuote, bound: f64) -> Option<PricedPlan> {
+        let mut changed = self.spec.clone();
+        for (dataset, _, _, to) in self.select_payers(knob, quote, bound) {
+            changed.set(knob, dataset, to);
+        }
+        let theirs: Vec<Dataset> =
+            self.datasets.iter().filter(|d| quote.payers.iter().any(|payer| payer.dataset == d.id)).cloned().collect();
+        PricedPlan::from_spec(&changed, &theirs, self.balances)
+    }
+
+    /// Returns whether the account would admit the plan with the bound as its payers' number.
+    pub(super) fn fits(&self, knob: PlanParameter, quote: &AccountQuote, bound: f64) -> bool {
+        self.price_payers(knob, quote, bound).is_some_and(|plan| plan.admitted())
+    }
+
     fn reduce_rounds(&self) -> Option<FittingChange> {
         let rounds = self.plan.bottleneck()?.rounds_that_fit;
         let payer = self.plan.quotes.first()?.payers.first()?;
@@ -149,31 +191,6 @@ impl<K: RoundedKind> OfferSearch<'_, K> {
         }
         sentence.push_str(", in all the rounds.");
         (!values.is_empty()).then_some(FittingChange { knob, values, sentence: capital(&sentence) })
-    }
-
-    /// Returns the payers of an account whose numbers are beyond a bound, with the bound as their new number.
-    fn select_payers(
-        &self,
-        knob: PlanParameter,
-        quote: &AccountQuote,
-        bound: f64,
-    ) -> Vec<(DatasetId, String, f64, f64)> {
-        let beyond = |value: f64| if knob == PlanParameter::Noise { value < bound } else { value > bound };
-        let number = |dataset| self.spec.value(knob, dataset).filter(|value| beyond(*value));
-        let payers = quote.payers.iter().map(|payer| payer.dataset);
-        payers.filter_map(|dataset| Some((dataset, self.spec.field(knob, dataset), number(dataset)?, bound))).collect()
-    }
-
-    /// Returns whether the account would admit the plan with the bound as its payers' number.
-    fn fits(&self, knob: PlanParameter, quote: &AccountQuote, bound: f64) -> bool {
-        let mut changed = self.spec.clone();
-        for (dataset, _, _, to) in self.select_payers(knob, quote, bound) {
-            changed.set(knob, dataset, to);
-        }
-        let theirs: Vec<Dataset> =
-            self.datasets.iter().filter(|d| quote.payers.iter().any(|payer| payer.dataset == d.id)).cloned().collect();
-        let priced = PricedPlan::from_spec(&changed, &theirs, self.balances);
-        priced.is_some_and(|plan| plan.admitted())
     }
 
     /// Returns the least noise for all payers of an account, in steps of a thousandth.

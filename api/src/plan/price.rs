@@ -358,7 +358,7 @@ impl PricedPlan {
             let others = balances.limited(dataset, &charge).map(|(unit, _)| (unit, charge.for_unit(unit).ok()));
             let dues: Vec<_> = std::iter::once((charge.unit, Some(charge.clone()))).chain(others).collect();
             for (unit, due) in dues {
-                let key = AccountKey { unit, ..AccountKey::from_charge(dataset, &charge) };
+                let key = AccountKey::new(dataset.organization, dataset.lineage, unit, charge.adjacency);
                 let index = keys.iter().position(|candidate| *candidate == key).unwrap_or_else(|| {
                     keys.push(key);
                     quotes

@@ -54,6 +54,7 @@ fn dataset(index: usize, lineage: usize) -> Dataset {
         test_records: 100,
         seconds: None,
         users: None,
+        table: None,
         units: crate::dataset::usual_units(),
         approval: None,
         accounts: Vec::new(),

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::job::dp_sgd::Arm;
+use crate::job::transcription::WordErrors;
 use crate::job::{Measurement, Report};
 
 /// The results of an arm on a test set, compared with the public arm and with open pooling.
@@ -31,6 +32,10 @@ pub struct ArmComparison {
     /// without the private data. Absent without open pooling, or if its gain is too small to divide by.
     #[serde(default)]
     pub recovered: Option<f64>,
+    /// The word errors of the best path; absent for models of frames, while the job runs, and for a test set without
+    /// characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub words: Option<WordErrors>,
 }
 
 /// Gains of open pooling below this are within the effect of a batch's order: shares of them are meaningless.
@@ -62,7 +67,10 @@ impl ArmComparison {
     fn compare_arm(test: &str, arm: Arm, outcome: Option<&Report>, measurements: &[Measurement]) -> Option<Self> {
         let row = match outcome {
             Some(Report::DpSgd(report)) => report.arms.iter().find(|row| row.arm == arm),
-            Some(Report::ActiveLearning(_) | Report::Transcription(_) | Report::Evaluation(_)) | None => None,
+            Some(
+                Report::ActiveLearning(_) | Report::Transcription(_) | Report::Evaluation(_) | Report::Analytics(_),
+            )
+            | None => None,
         };
         if let Some((row, cell)) = row.and_then(|row| Some((row, row.tests.iter().find(|cell| cell.test == test)?))) {
             return Some(Self {
@@ -75,6 +83,7 @@ impl ArmComparison {
                 loss: cell.loss,
                 difference: None,
                 recovered: None,
+                words: cell.words,
             });
         }
         let own = measurements.iter().filter(|figure| figure.series == arm.series() && figure.test == test);
@@ -88,6 +97,7 @@ impl ArmComparison {
             loss: figure.loss,
             difference: None,
             recovered: None,
+            words: None,
         })
     }
 }

@@ -20,7 +20,7 @@ use time::OffsetDateTime;
 
 use super::{Document, Signed, SignedError, key_id};
 
-pub use chain::{MOST_CHAIN_BYTES, SignatureChain, certified_signature};
+pub use chain::{MOST_CHAIN_BYTES, SignatureChain, certified_signature, claimed_serial};
 pub use trusted::{SeenCertificate, TrustedServer};
 
 /// The group of documents that an online key may sign.

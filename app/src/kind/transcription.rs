@@ -7,6 +7,7 @@ mod description;
 mod plan;
 #[cfg(feature = "ssr")]
 mod planner;
+mod promises;
 #[cfg(feature = "ssr")]
 mod report;
 mod result;

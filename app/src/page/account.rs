@@ -53,6 +53,7 @@ fn render_reset_form() -> AnyView {
                 <li>"You get a link. Send it by a channel on which you know the person. It works once, for 24 hours."</li>
                 <li>"Using the link ends their sessions and revokes their API keys. You do not learn the new password."</li>
                 <li>"The audit log records who created the link, and whether it removes a second factor."</li>
+                <li>"If this server has several operators, a link that removes a second factor works once another operator has created one as well."</li>
             </ul>
             <button type="submit">"Create a link"</button>
         },

@@ -68,6 +68,7 @@ pub(crate) fn dataset() -> AnyView {
                 DatasetContent::Speech => "No budget is set; no job can train on it privately",
                 DatasetContent::Queries => "No budget is set; no job can ask questions about it",
                 DatasetContent::Recordings => "No budget is set; no job can have it transcribed by recognizers",
+                DatasetContent::Table => "No budget is set; no job can query it",
             };
             let promises =
                 |id| history.iter().find(|told| told.account == id).map_or(&[][..], |told| &told.promises[..]);
@@ -179,15 +180,25 @@ fn render_facts(dataset: &Dataset, now: time::OffsetDateTime) -> AnyView {
     let records = match dataset.content {
         DatasetContent::Speech | DatasetContent::Recordings => "Recordings",
         DatasetContent::Queries => "Rows of the query log",
+        DatasetContent::Table => "Rows",
     };
     let transcribed = dataset.content == DatasetContent::Recordings;
-    let records_label = if transcribed { format!("{records} to transcribe") } else { format!("{records} to train on") };
+    let is_table = dataset.content == DatasetContent::Table;
+    let records_label = match dataset.content {
+        DatasetContent::Recordings => format!("{records} to transcribe"),
+        DatasetContent::Table => records.to_owned(),
+        DatasetContent::Speech | DatasetContent::Queries => format!("{records} to train on"),
+    };
     let classes = words::count(dataset.classes.into());
     let content_fact = match (dataset.content, dataset.classes) {
         (DatasetContent::Speech, _) => Some(("Frames", format!("{} coefficients, {classes} classes", dataset.inputs))),
         // Whether a private log has labels is not public.
         (DatasetContent::Queries, 0) | (DatasetContent::Recordings, _) => None,
         (DatasetContent::Queries, _) => Some(("Labels", classes)),
+        (DatasetContent::Table, _) => dataset.table.as_ref().map(|table| {
+            let names: Vec<&str> = table.columns.iter().map(|column| column.name.as_str()).collect();
+            ("Columns", names.join(", "))
+        }),
     };
     view! {
         <dl class="facts">
@@ -197,7 +208,7 @@ fn render_facts(dataset: &Dataset, now: time::OffsetDateTime) -> AnyView {
             {dataset.users.map(|users| view! { <div><dt>"Users, by the owner's ids"</dt><dd>{rough(users.0)}</dd></div> })}
             <div><dt>{records_label}</dt><dd>{rough(dataset.records.0)}</dd></div>
             {dataset.seconds.map(|seconds| view! { <div><dt>"Total length"</dt><dd>{format!("about {}", words::duration(seconds.0 as f64))}</dd></div> })}
-            {(!transcribed).then(|| view! { <div><dt>{format!("{records} held out")}</dt><dd>{rough(dataset.test_records)}</dd></div> })}
+            {(!transcribed && !is_table).then(|| view! { <div><dt>{format!("{records} held out")}</dt><dd>{rough(dataset.test_records)}</dd></div> })}
             {content_fact.map(|(term, said)| view! { <div><dt>{term}</dt><dd>{said}</dd></div> })}
             <div><dt>"Registered"</dt><dd><RelativeTime at=dataset.created_at now/></dd></div>
         </dl>

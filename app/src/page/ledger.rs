@@ -281,6 +281,11 @@ pub(super) fn describe_event(event: &Event) -> String {
         Event::DistributedDiscreteGaussian(noise) => {
             format!("discrete Gaussian noise of {} together", words::count(noise.contributors.get().into()))
         }
+        Event::PoissonSampledDistributedDiscreteGaussian { sampling_rate, noise } => format!(
+            "discrete Gaussian noise of {} together on Poisson samples, q {}",
+            words::count(noise.contributors.get().into()),
+            words::number(sampling_rate.get())
+        ),
         Event::SampledThreshold { sampling_rate, threshold, epsilon, .. } => format!(
             "a sample, β {}, shown where at least {} are equal, ε {}",
             words::number(sampling_rate.get()),

@@ -89,6 +89,7 @@ pub(crate) fn datasets() -> Vec<Dataset> {
             test_records: tests,
             seconds: None,
             users: None,
+            table: None,
             units: undertone_api::dataset::usual_units(),
             approval: None,
             accounts: standings

@@ -249,6 +249,6 @@ fn draw_uniform(rng: &mut ChaCha20Rng) -> f64 {
 }
 
 /// Returns a normal number.
-pub(super) fn draw_normal(rng: &mut ChaCha20Rng) -> f64 {
+pub(crate) fn draw_normal(rng: &mut ChaCha20Rng) -> f64 {
     normal_quantile(draw_uniform(rng) + 2.0_f64.powi(-54))
 }

@@ -339,6 +339,7 @@ fn registration(caller: &ConcurrentCaller, records: SizeClass) -> DatasetRegistr
         test_records: 0,
         seconds: None,
         users: None,
+        table: None,
         units: usual_units(),
         approval: None,
     }

@@ -12,16 +12,16 @@ const END: &str = "</s>";
 type Fallible<T> = Result<T, Box<dyn Error>>;
 
 /// The files of words.
-pub(super) struct WordFiles {
-    pub(super) lexicon: PathBuf,
-    pub(super) language_model: PathBuf,
+pub(crate) struct WordFiles {
+    pub(crate) lexicon: PathBuf,
+    pub(crate) language_model: PathBuf,
 }
 
 /// Writes both files of the training transcripts.
 ///
 /// # Errors
 /// When a file cannot be read or written, or a word has no pronunciation.
-pub(super) fn write_word_files(data: &Path, folder: &Path) -> Fallible<WordFiles> {
+pub(crate) fn write_word_files(data: &Path, folder: &Path) -> Fallible<WordFiles> {
     let sentences = sentences(&data.join("speech/an4-train"))?;
     let words: BTreeSet<&str> = sentences.iter().flatten().map(String::as_str).collect();
     let dictionary = std::fs::read_to_string(data.join("dict/cmudict.dict"))?;
@@ -62,7 +62,10 @@ fn chapters(folder: &Path) -> Fallible<Vec<PathBuf>> {
 }
 
 /// Returns the words of each transcript, in lower case.
-fn sentences(folder: &Path) -> Fallible<Vec<Vec<String>>> {
+///
+/// # Errors
+/// When a file cannot be read.
+pub(crate) fn sentences(folder: &Path) -> Fallible<Vec<Vec<String>>> {
     let mut sentences = Vec::new();
     for file in chapters(folder)?.iter().filter(|path| path.to_string_lossy().ends_with(".trans.txt")) {
         for line in std::fs::read_to_string(file)?.lines() {

@@ -13,8 +13,8 @@ use undertone_secure_aggregation::roster::{AcceptedRoster, GroupPolicy, Roster};
 use undertone_secure_aggregation::round::RoundContext;
 use undertone_secure_aggregation::server::AdvertisementPhase;
 use undertone_secure_aggregation::site::SiteRound;
+use undertone_worker::site::masked_rounds::MaskedRoundJournal;
 
-use super::journal::FolderJournal;
 use super::{GroupCase, MeasuredRound, RoundCost, add, add_noise, median, plain, timed};
 
 /// The bytes of a message besides its content: lengths, field numbers, the frame of gRPC.
@@ -62,11 +62,10 @@ pub(super) fn measure(case: GroupCase, deviation: u32, modulus: Modulus) -> Resu
     let mut sites = Vec::with_capacity(case.sites);
     let mut phase = AdvertisementPhase::new(&roster, context);
     for (site, (accepted, identity)) in accepted.iter().zip(&identities).enumerate() {
-        let path = folder.path().join(site.to_string());
-        std::fs::create_dir(&path)?;
+        let journal = MaskedRoundJournal::new(&folder.path().join(site.to_string()));
         let mut rng = ChaCha20Rng::seed_from_u64(2000 + site as u64);
         let (entered, seconds) = timed(|| {
-            let round = SiteRound::enter(accepted, identity, context, FolderJournal(path), &mut rng)?;
+            let round = SiteRound::enter(accepted, identity, context, journal, &mut rng)?;
             let advertisement = round.advertisement();
             Ok::<_, Box<dyn Error>>((round, advertisement))
         });

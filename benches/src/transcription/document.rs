@@ -64,7 +64,15 @@ pub(super) fn all(sizes: &TranscriptionSizes) -> TestResult<Vec<SpokenDocument>>
 /// # Errors
 /// When the data are missing.
 pub(super) fn read(sizes: &TranscriptionSizes) -> TestResult<Vec<SpokenDocument>> {
-    let readers = folders(&data()?.join("speech/librispeech-test-other"))?;
+    readers("librispeech-test-other", sizes)
+}
+
+/// Returns the first readers of a subset, each one's utterances in order.
+///
+/// # Errors
+/// When the data are missing.
+pub(super) fn readers(subset: &str, sizes: &TranscriptionSizes) -> TestResult<Vec<SpokenDocument>> {
+    let readers = folders(&data()?.join("speech").join(subset))?;
     readers.iter().take(sizes.readers).map(|reader| read_speaker(reader, sizes.seconds)).collect()
 }
 

@@ -22,8 +22,8 @@ use undertone_worker::speech::transcribe::dummy::{self, PhraseLengths};
 use undertone_worker::speech::transcribe::parts::parts;
 use undertone_worker::speech::transcribe::piece::{Piece, Recognition, TimedWord};
 use undertone_worker::speech::transcribe::plan::{Candidate, Plan};
-use undertone_worker::speech::transcribe::recognize::SpeechRecognizer as _;
-use undertone_worker::speech::transcribe::recognize::pocketsphinx::{PocketSphinx, PocketSphinxPool};
+use undertone_worker::speech::transcribe::recognize::SpeechRecognizer;
+use undertone_worker::speech::transcribe::recognize::pocketsphinx::PocketSphinx;
 use undertone_worker::speech::transcribe::segment::{SegmentLimits, SpokenPiece, segment};
 use undertone_worker::speech::transcribe::sensitive::{self, SensitiveFinder};
 use undertone_worker::speech::transcribe::speak::likeness::{
@@ -46,7 +46,7 @@ const LONGEST: f64 = 36_000.0;
 
 /// The tools of the site.
 pub(super) struct SiteTools {
-    pub(super) recognizer: PocketSphinxPool,
+    recognizer: Box<dyn SpeechRecognizer>,
     /// The clouds' ear: the same program, in processes of its own.
     pub(super) ear: Ear,
     pub(super) vocabulary: Vocabulary,
@@ -71,7 +71,7 @@ impl SiteTools {
         let ear = ear::pocketsphinx(at_once)?.ok_or("no PocketSphinx")?;
         let language = StemmingLanguage::new("en")?;
         Ok(Self {
-            recognizer: PocketSphinx::new(python).start(at_once)?,
+            recognizer: Box::new(PocketSphinx::new(python).start(at_once)?),
             ear,
             vocabulary: vocabulary::public(language, &public(language, sizes.vocabulary)?)?,
             finder: SensitiveFinder::new(
@@ -83,6 +83,11 @@ impl SiteTools {
             cloner: cloner(sizes)?,
             at_once,
         })
+    }
+
+    /// Replaces the site's recognizer.
+    pub(super) fn with_recognizer(self, recognizer: Box<dyn SpeechRecognizer>) -> Self {
+        Self { recognizer, ..self }
     }
 
     /// Speaks a text with the engine of the dummies; a short silence for an empty text.

@@ -16,6 +16,7 @@
 //! | `SPEAKERS`, `UTTERANCES` | 91, 12 | 8, 6 | speakers in the attack, and the known utterances of each |
 //! | `SOUNDS` | 200 | 12 | true pieces, and as many dummies, that the other attack sees in each voice |
 //! | `CORPUS` | 0 | 0 | speakers of AN4 whose recordings are additional public speech for recorded dummies |
+//! | `EPOCHS`, `STEPS` | 40, 200 | 1, 2 | epochs of the warm start, and private steps, of the site's own model |
 //! | `MEMORY_SECONDS` | 120 | 30 | the shorter recording; the other is ten times as long |
 //! | `PER_MINUTE`, `STEP` | 0.024, 15 | the same | a provider's price in USD, and the seconds that it rounds up to |
 
@@ -29,7 +30,7 @@ use undertone_privacy::{Delta, Epsilon};
 use undertone_worker::speech::transcribe::noise::DummyMechanism;
 
 /// All parts of the measurement.
-const PARTS: [&str; 8] = ["cost", "histogram", "words", "speaker", "dummy", "channel", "distance", "memory"];
+const PARTS: [&str; 9] = ["cost", "histogram", "words", "engines", "speaker", "dummy", "channel", "distance", "memory"];
 
 /// The requested sizes.
 #[derive(Clone)]
@@ -53,6 +54,8 @@ pub(super) struct TranscriptionSizes {
     pub(super) utterances: usize,
     pub(super) sounds: usize,
     pub(super) corpus: usize,
+    pub(super) epochs: u32,
+    pub(super) steps: u32,
     pub(super) memory_seconds: u32,
     pub(super) per_minute: String,
     pub(super) step: u32,
@@ -85,6 +88,8 @@ impl TranscriptionSizes {
             utterances: one("UTTERANCES", of("12", "6"))?,
             sounds: one("SOUNDS", of("200", "12"))?,
             corpus: one("CORPUS", "0")?,
+            epochs: one("EPOCHS", of("40", "1"))?,
+            steps: one("STEPS", of("200", "2"))?,
             memory_seconds: one("MEMORY_SECONDS", of("120", "30"))?,
             per_minute: text("PER_MINUTE", "0.024"),
             step: one("STEP", "15")?,
@@ -108,7 +113,8 @@ impl TranscriptionSizes {
             "delta": self.delta, "distance": self.distance, "providers": self.providers, "alphas": self.alphas,
             "details": self.details,
             "converter": !self.converter.is_empty(), "cloner": !self.cloner.is_empty(), "draws": self.draws, "speakers": self.speakers,
-            "utterances": self.utterances, "sounds": self.sounds, "corpus": self.corpus, "memory_seconds": self.memory_seconds,
+            "utterances": self.utterances, "sounds": self.sounds, "corpus": self.corpus, "epochs": self.epochs, "steps": self.steps,
+            "memory_seconds": self.memory_seconds,
             "usd_per_minute": self.per_minute, "billed_by_seconds": self.step,
         }})
     }

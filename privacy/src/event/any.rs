@@ -43,12 +43,15 @@ fn length() -> impl Strategy<Value = GridSteps> {
     (-1.0f64..8.0).prop_map(|exponent| GridSteps::new(libm::exp(exponent)).expect("positive"))
 }
 
-fn distributed() -> impl Strategy<Value = Event> {
+fn distributed() -> impl Strategy<Value = DistributedNoise> {
     let bias = prop_oneof![Just(Delta::new(0.0).expect("in range")), delta()];
     (length(), length(), count(500), count(5000), bias).prop_map(
-        |(clip, noise, contributors, dimension, rounding_bias)| {
-            let noise = DistributedNoise { clip, noise, contributors, dimension, rounding_bias };
-            Event::DistributedDiscreteGaussian(noise)
+        |(clip, noise, contributors, dimension, rounding_bias)| DistributedNoise {
+            clip,
+            noise,
+            contributors,
+            dimension,
+            rounding_bias,
         },
     )
 }
@@ -112,7 +115,11 @@ pub(crate) fn release() -> impl Strategy<Value = Event> {
         (rate(), noise(), steps()).prop_map(|(sampling_rate, noise_multiplier, steps)| {
             Event::PoissonSampledDiscreteGaussian { sampling_rate, noise_multiplier, steps }
         }),
-        distributed(),
+        distributed().prop_map(Event::DistributedDiscreteGaussian),
+        (rate(), distributed()).prop_map(|(sampling_rate, noise)| {
+            let noise = Box::new(noise);
+            Event::PoissonSampledDistributedDiscreteGaussian { sampling_rate, noise }
+        }),
         threshold(),
         dummies(),
     ]
@@ -163,6 +170,10 @@ pub(crate) fn quieter(event: &Event, factor: f64) -> Option<Event> {
         }
         Event::DistributedDiscreteGaussian(noise) => {
             Event::DistributedDiscreteGaussian(DistributedNoise { noise: wider(noise.noise), ..*noise })
+        }
+        Event::PoissonSampledDistributedDiscreteGaussian { sampling_rate, noise } => {
+            let noise = Box::new(DistributedNoise { noise: wider(noise.noise), ..**noise });
+            Event::PoissonSampledDistributedDiscreteGaussian { sampling_rate: *sampling_rate, noise }
         }
         Event::SampledThreshold { sampling_rate, threshold, epsilon, shown, rows_per_unit } => {
             let (sampling_rate, epsilon, shown) = (*sampling_rate, *epsilon, *shown);

@@ -1,4 +1,4 @@
-//! The discrete Gaussian, alone, under Poisson sampling, and as a sum of many parties' noise.
+//! The discrete Gaussian, alone and under Poisson sampling. `distributed.rs` has sums of several parties' noise.
 //!
 //! Values are rounded toward zero onto a grid γ (the norm cannot grow), summed as integers, and noise N_ℤ(0, (σ/γ)²) is
 //! added. Alone its curve is that of the Gaussian (Canonne, Kamath and Steinke 2020): [`super::gaussian`].
@@ -32,11 +32,10 @@
 
 use std::f64::consts::{LN_2, PI};
 
-use libm::{ceil, exp, floor, log};
+use libm::log;
 
 use super::LEAST_LOSS;
-use super::sampled::{ln_convexity, ln_integer};
-use crate::event::DistributedNoise;
+use super::sampled::{ln_chord, ln_convexity, ln_integer};
 use crate::special::softplus;
 
 /// Returns ρ(α) of one discrete Gaussian release of a Poisson(q) sample with noise multiplier z, for adding, removing
@@ -60,15 +59,9 @@ pub fn poisson_sampled_discrete_gaussian(q: f64, z: f64, order: f64) -> f64 {
     if q >= 1.0 || gaussian.is_infinite() {
         return gaussian;
     }
-    let at = |n: f64| if n < 2.0 { 0.0 } else { softplus(ln_integer(q, z, n)) };
-    let ln_moment = if order.fract() == 0.0 {
-        at(order)
-    } else {
-        let below = floor(order);
-        let above = ceil(order);
-        let chord = (above - order) * at(below) + (order - below) * at(above);
-        chord.min(softplus(ln_convexity(q, z, order)))
-    };
+    let at = |n: f64| softplus(ln_integer(q, z, n));
+    let ln_moment =
+        if order.fract() == 0.0 { at(order) } else { ln_chord(order, at).min(softplus(ln_convexity(q, z, order))) };
     (ln_moment / (order - 1.0)).clamp(LEAST_LOSS, gaussian)
 }
 
@@ -85,56 +78,10 @@ pub fn ln_grid_excess(dimension: f64, steps: f64, z: f64, order: f64) -> f64 {
     log(dimension) + per_coordinate - log(order - 1.0)
 }
 
-/// Beyond this many contributors a bound replaces the rest of the sum in τ.
-const MOST_TERMS: u32 = 100_000;
-
-/// Returns ρ(α) of a sum in which each of n contributors adds discrete Gaussian noise of its own (Kairouz, Liu and
-/// Steinke 2021, Proposition 14): a sum of discrete Gaussians is not one, and τ bounds its distance from one. `changes`
-/// is 1 for a contribution removed or zeroed, 2 for one replaced.
-///
-/// With a = Δ₂/(√n s), a₁ = Δ₁/(√n s), τ = 10 Σ_{k<n} e^{−2π²s²k/(k+1)} and d coordinates: the least of αa²/2 + τd,
-/// (α/2)(a² + 2a₁τ + τ²d) and (α/2)(a + √d τ)².
-pub fn distributed_discrete_gaussian(noise: &DistributedNoise, changes: f64, order: f64) -> f64 {
-    let d = f64::from(noise.dimension.get());
-    let tau = spread(noise);
-    let deviation = noise.noise.get() * f64::from(noise.contributors.get()).sqrt();
-    let l2 = sensitivity(noise);
-    // An integer vector's 1-norm is at most its squared 2-norm.
-    let l1 = l2 * d.sqrt().min(l2);
-    let (a, a1) = (changes * l2 / deviation, changes * l1 / deviation);
-    let apart = 0.5 * order * a * a + tau * d;
-    let mixed = 0.5 * order * (a * a + 2.0 * a1 * tau + tau * tau * d);
-    let joint = a + d.sqrt() * tau;
-    apart.min(mixed).min(0.5 * order * joint * joint).max(LEAST_LOSS)
-}
-
-/// Returns Δ₂ in steps of the grid, after stochastic rounding that is repeated until the norm is within its bound:
-/// min(C + √d, √(C² + d/4 + √(2 ln(1/β)) (C + √d/2))).
-pub fn sensitivity(noise: &DistributedNoise) -> f64 {
-    let clip = noise.clip.get();
-    let root = f64::from(noise.dimension.get()).sqrt();
-    let worst = clip + root;
-    let bias = noise.rounding_bias.get();
-    if bias <= 0.0 {
-        return worst;
-    }
-    let likely = clip * clip + 0.25 * root * root + (-2.0 * log(bias)).sqrt() * (clip + 0.5 * root);
-    worst.min(likely.sqrt())
-}
-
-/// Returns τ.
-pub fn spread(noise: &DistributedNoise) -> f64 {
-    let scale = -2.0 * PI * PI * noise.noise.get() * noise.noise.get();
-    let terms = noise.contributors.get() - 1;
-    let term = |k: u32| exp(scale * f64::from(k) / (f64::from(k) + 1.0));
-    let summed_terms = terms.min(MOST_TERMS);
-    // Terms fall with k.
-    let rest = if terms > summed_terms { f64::from(terms - summed_terms) * term(summed_terms) } else { 0.0 };
-    10.0 * ((1..=summed_terms).map(term).sum::<f64>() + rest)
-}
-
 #[cfg(test)]
 mod tests {
+    use libm::exp;
+
     use super::*;
     use crate::curve::OrderGrid;
     use crate::mechanism::{gaussian, poisson_sampled_gaussian};

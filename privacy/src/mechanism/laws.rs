@@ -219,6 +219,10 @@ fn wrapped_void_guarantee_has_no_price() {
             "delta would reach 1",
         ),
         (
+            r#"{"event":"poisson_sampled_distributed_discrete_gaussian","sampling_rate":0.25,"noise":{"clip":1.0,"noise":0.4,"contributors":2,"dimension":1,"rounding_bias":0.5}}"#,
+            "half a step",
+        ),
+        (
             r#"{"event":"truncated_laplace","rate":0.0,"shift":9,"distance":2,"partition":{"providers":1,"colluding":1}}"#,
             "loss per word",
         ),
@@ -265,6 +269,7 @@ fn extreme_noise_or_sampling_is_never_free() {
         Event::DiscreteGaussian { noise_multiplier: loud, steps },
         Event::PoissonSampledDiscreteGaussian { sampling_rate, noise_multiplier: loud, steps },
         Event::DistributedDiscreteGaussian(distributed),
+        Event::PoissonSampledDistributedDiscreteGaussian { sampling_rate, noise: Box::new(distributed) },
         Event::SampledThreshold {
             sampling_rate,
             threshold: many,
@@ -287,7 +292,7 @@ fn extreme_noise_or_sampling_is_never_free() {
 
 /// One event of each kind, in its stored form. These texts must stay readable, with this meaning, as long as ledgers
 /// exist.
-const STORED: [&str; 15] = [
+const STORED: [&str; 16] = [
     r#"{"event":"gaussian","noise_multiplier":1.1}"#,
     r#"{"event":"poisson_sampled_gaussian","sampling_rate":0.25,"noise_multiplier":1.1}"#,
     r#"{"event":"laplace","epsilon":0.3}"#,
@@ -303,6 +308,7 @@ const STORED: [&str; 15] = [
     r#"{"event":"truncated_laplace","rate":0.25,"shift":60,"distance":3,"partition":{"providers":4,"colluding":2}}"#,
     r#"{"event":"selected","of":{"event":"gaussian","noise_multiplier":4.0},"runs":{"distribution":"truncated_negative_binomial","shape":1.0,"stopping":0.125}}"#,
     r#"{"event":"substituted","of":{"event":"poisson_sampled_gaussian","sampling_rate":0.25,"noise_multiplier":1.1}}"#,
+    r#"{"event":"poisson_sampled_distributed_discrete_gaussian","sampling_rate":0.25,"noise":{"clip":100.0,"noise":50.0,"contributors":3,"dimension":1000,"rounding_bias":0.5}}"#,
 ];
 
 #[test]
@@ -352,7 +358,7 @@ fn prices_match_golden_bits() {
 }
 
 /// Units of 2⁻⁶⁴ nat, by event and order, and of the side mass.
-const GOLDEN: [[&str; 6]; 11] = [
+const GOLDEN: [[&str; 6]; 12] = [
     [
         "7860828440508377088",
         "11433932277103095808",
@@ -432,6 +438,14 @@ const GOLDEN: [[&str; 6]; 11] = [
         "8921743663980674048",
         "187421423123389546496",
         "1899638600293311053824",
+        "0",
+    ],
+    [
+        "1129594417803595264",
+        "1931129549197232640",
+        "3164462636320698880",
+        "72961780280735014912",
+        "791491242926899593216",
         "0",
     ],
 ];

@@ -10,6 +10,7 @@ use crate::kanon::{self, TextRelease};
 use crate::selection::{self, Runs};
 use crate::unit::{Delta, Epsilon};
 
+use super::distributed::{self, SampledDistributed};
 use super::{PriceError, approximate, changes, discrete, substituted};
 
 /// Returns the curve of one of these events; [`super::curve`] prices all others.
@@ -30,9 +31,21 @@ pub(super) fn curve(event: &Event, adjacency: Adjacency, grid: &OrderGrid) -> Re
                 })),
             }
         }
-        Event::DistributedDiscreteGaussian(noise) => Ok(Curve::evaluated(grid, |order| {
-            discrete::distributed_discrete_gaussian(noise, changes(adjacency), order.get())
-        })),
+        Event::DistributedDiscreteGaussian(noise) if distributed::has_price(noise) => {
+            Ok(Curve::evaluated(grid, |order| {
+                distributed::distributed_discrete_gaussian(noise, changes(adjacency), order.get())
+            }))
+        }
+        Event::PoissonSampledDistributedDiscreteGaussian { sampling_rate, noise } if distributed::has_price(noise) => {
+            let mut sampled = SampledDistributed::new(sampling_rate.get(), noise);
+            Ok(Curve::evaluated(grid, |order| match adjacency {
+                Adjacency::AddRemove | Adjacency::ZeroOut => sampled.loss(order.get()),
+                Adjacency::ReplaceOne => sampled.loss_of_replacement(order.get()),
+            }))
+        }
+        Event::DistributedDiscreteGaussian(_) | Event::PoissonSampledDistributedDiscreteGaussian { .. } => {
+            Err(unpriced(&"each contributor's noise is below half a step of the grid: use a finer grid"))
+        }
         Event::SampledThreshold { shown, .. } if shown.has_renyi_price() => threshold(event, adjacency, grid),
         Event::SampledThreshold { .. } | Event::TruncatedLaplace { .. } => {
             let (epsilon, delta) = guarantee(event, adjacency)?;

@@ -90,11 +90,17 @@ impl LogSum {
     }
 }
 
-/// Returns ln(A_α − 1) at integer α ≥ 2: Σ_{k≥2} C(α,k) (1−q)^{α−k} q^k expm1(k(k−1)/(2z²)), all terms positive.
+/// Returns ln(A_α − 1) at integer α ≥ 2: [`ln_binomial`] with the moments of a Gaussian, whose logarithms are k(k−1)/(2z²).
 pub(super) fn ln_integer(q: f64, z: f64, order: f64) -> f64 {
+    let unit = 0.5 / z / z;
+    ln_binomial(q, order, |k| k * (k - 1.0) * unit)
+}
+
+/// Returns ln(A_α − 1) at integer α ≥ 2 for noise with the moments E[ratio^k] = e^growth(k): the sum
+/// Σ_{k≥2} C(α,k) (1−q)^{α−k} q^k expm1(growth(k)), all of whose terms are positive. The moments of k = 0 and 1 are 1.
+pub(super) fn ln_binomial(q: f64, order: f64, growth: impl Fn(f64) -> f64) -> f64 {
     let ln_q = log(q);
     let ln_rest = log1p(-q);
-    let unit = 0.5 / z / z;
     let mut sum = LogSum::EMPTY;
     let mut magnitude = 0.0f64;
     // C(α,k) as mantissa · 2^exponent: products keep their relative precision where differences of ln Γ would not.
@@ -111,7 +117,7 @@ pub(super) fn ln_integer(q: f64, z: f64, order: f64) -> f64 {
             exponent -= 512.0;
         }
         let chance = log(mantissa) + exponent * LN_2 + (order - k) * ln_rest + k * ln_q;
-        let growth = k * (k - 1.0) * unit;
+        let growth = growth(k);
         // ln(eˣ − 1) is x to the last digit there.
         sum.push(chance + if growth > 45.0 { growth } else { ln_expm1(growth) });
         magnitude = magnitude.max(chance.abs() + (order - k) * -ln_rest - k * ln_q + growth);
@@ -221,6 +227,20 @@ impl QuadratureNode {
 /// Returns an upper bound of ln(A_α − 1) for tiny noise: by convexity of the power, r^α ≤ 1 − q + q e^{αt}, whose mean
 /// is 1 + q expm1(α(α−1)/(2z²)).
 pub(super) fn ln_convexity(q: f64, z: f64, order: f64) -> f64 {
-    let growth = 0.5 * order * (order - 1.0) / z / z;
+    ln_coin(q, 0.5 * order * (order - 1.0) / z / z)
+}
+
+/// Returns ln(q expm1(growth)): the excess of a moment over 1 where the adversary learns the coin of rate q, and the moment
+/// with the unit in the sample is e^growth.
+pub(super) fn ln_coin(q: f64, growth: f64) -> f64 {
     log(q) + ln_expm1(growth) + UNIT * (4.0 * growth + 16.0)
+}
+
+/// Returns a bound on ln A at a fractional order from `at`, the values at integer orders from 2: ln A is convex in the order, and 0
+/// at order 1.
+pub(super) fn ln_chord(order: f64, at: impl Fn(f64) -> f64) -> f64 {
+    let below = libm::floor(order);
+    let above = libm::ceil(order);
+    let first = if below < 2.0 { 0.0 } else { at(below) };
+    (above - order) * first + (order - below) * at(above)
 }

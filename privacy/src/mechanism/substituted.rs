@@ -16,6 +16,9 @@
 //! * **The coin known.** P and Q are mixtures with the same weights, and ∫ P^α Q^(1−α) is jointly convex (Liese and Vajda
 //!   1987; van Erven and Harremoës 2014, Theorem 11): it is at most 1 − q + q e^{α(α−1)(2/z)²/2}.
 //! * **No sampling.** D_α(P‖Q) ≤ D_α(N(u)‖N(u')) ≤ α (2/z)²/2, by joint quasi-convexity.
+//!
+//! Only the last terms use that the noise is Gaussian. For the noise of several parties ([`replaced`]) the loss between two
+//! contributions without sampling takes their place.
 
 use super::LEAST_LOSS;
 use super::sampled::ln_convexity;
@@ -38,8 +41,14 @@ pub(super) fn sampled_gaussian(q: f64, z: f64, order: f64, added: impl FnMut(f64
     if q == 0.0 {
         return 0.0;
     }
-    let coin_bound = softplus(ln_convexity(q, z / 2.0, order)) / (order - 1.0);
-    two_changes(order, added).min(coin_bound).clamp(LEAST_LOSS, gaussian)
+    replaced(order, added, ln_convexity(q, z / 2.0, order), gaussian)
+}
+
+/// Returns the least of the three bounds: `added` is the loss of a contribution that is added or removed, `ln_coin` the logarithm of
+/// the excess over 1 of the moment where the coin is known, `unsampled` the loss without sampling.
+pub(super) fn replaced(order: f64, added: impl FnMut(f64) -> f64, ln_coin: f64, unsampled: f64) -> f64 {
+    let coin_bound = softplus(ln_coin) / (order - 1.0);
+    two_changes(order, added).min(coin_bound).clamp(LEAST_LOSS, unsampled)
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ mod throttle;
 mod token;
 
 pub use actor::{Actor, Means, Memberships};
-pub use device::{KNOWN, open_device, sign_device};
+pub use device::KNOWN;
 pub use origin::Origin;
 pub use password::{AT_A_TIME, MEMORY_KIB, MOST_OF_NETWORK, MOST_WAITING};
 pub use password::{NetworkPlace, PasswordCaller, Passwords, is_easily_guessed};

@@ -21,8 +21,10 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use undertone_configuration::UnknownKey;
 use utoipa::ToSchema;
 
+use culprit::FileValues;
 pub use keys::{Setting, Source};
 pub use notice::{MailConfig, MailTls, WebhookConfig};
 pub use oidc::{OidcConfig, ProviderConfig};
@@ -251,17 +253,17 @@ pub enum ConfigError {
     #[error("the configuration cannot be read: {0}")]
     Read(#[from] config::ConfigError),
     /// An unknown key.
-    #[error("{place}: there is no key {unknown}")]
+    #[error("{place}: {unknown}")]
     Unknown {
-        /// The file, or the environment.
+        /// The file and line, or the environment.
         place: String,
-        /// The key, and the most similar known key.
-        unknown: String,
+        /// The key, and the nearest known key.
+        unknown: UnknownKey,
     },
     /// A value has the wrong type for its key.
     #[error("{place}: `{key}`: {reason}")]
     Wrong {
-        /// The file, or the environment.
+        /// The file and line, or the environment.
         place: String,
         /// The key, or the variable.
         key: String,
@@ -279,7 +281,7 @@ pub enum ConfigError {
     /// A value is outside its range, with its source.
     #[error("{place}: {key}: {remedy}")]
     Placed {
-        /// The file, or the environment.
+        /// The file and line, or the environment.
         place: String,
         /// The key.
         key: &'static str,
@@ -302,23 +304,22 @@ impl Config {
     /// # Errors
     /// As [`Self::read`].
     pub fn overlaid(&self, file: Option<&Path>) -> Result<Self, ConfigError> {
-        self.read_with(file, &config::Environment::with_prefix("UNDERTONE"))
+        self.read_with(file, &config::Environment::with_prefix(keys::PREFIX))
     }
 
     fn read_with(&self, file: Option<&Path>, environment: &config::Environment) -> Result<Self, ConfigError> {
         let mut sources = config::Config::builder().add_source(config::Config::try_from(self)?);
         let mut of_file = None;
         if let Some(path) = file {
-            let place = path.display().to_string();
             let file = config::File::from(path).format(config::FileFormat::Toml);
-            let values = config::Source::collect(&file)?;
-            if let Some(unknown) = keys::find_unknown(&values) {
-                return Err(ConfigError::Unknown { place, unknown });
+            let values = FileValues { path, values: config::Source::collect(&file)? };
+            if let Some(unknown) = keys::find_unknown(&values.values) {
+                return Err(ConfigError::Unknown { place: values.place_of(&unknown.name), unknown });
             }
             sources = sources.add_source(file);
-            of_file = Some((place, values));
+            of_file = Some(values);
         }
-        let of_file = of_file.as_ref().map(|(place, values)| (place.as_str(), values));
+        let of_file = of_file.as_ref();
         let variables = keys::collect_variables(environment)?;
         let of_environment = config::Source::collect(&variables)?;
         let read = sources.add_source(variables).build()?.try_deserialize::<Self>();
@@ -337,7 +338,7 @@ impl Config {
     /// # Errors
     /// As [`Self::read`].
     pub fn settings(&self, file: Option<&Path>) -> Result<Vec<Setting>, ConfigError> {
-        keys::settings(&self.overlaid(file)?, file, &config::Environment::with_prefix("UNDERTONE"))
+        keys::settings(&self.overlaid(file)?, file, &config::Environment::with_prefix(keys::PREFIX))
     }
 
     fn validate(self) -> Result<Self, ConfigError> {

@@ -26,7 +26,7 @@ use crate::keys::{LiveKeys, ServerSigner};
 use crate::metrics::Metrics;
 use crate::tls::ServedCertificate;
 
-pub use change_notifier::{ChangeNotifier, ChangeSubscription};
+pub use change_notifier::{ChangeNotifier, ChangeSubscription, DisplaySubscription, DisplayedChange, JobChannels};
 pub use clock::{Clock, ManualClock};
 pub use event_hub::LOOKS_AT_A_TIME;
 pub use event_hub::{

@@ -45,7 +45,8 @@ use crate::fairness::{FairPermit, FairQueue, QueueLimits, WorkOwner};
 use crate::fault;
 use crate::metrics::Transactions;
 
-pub use address::{PeerProof, peer_proof, sqlite_file};
+pub(crate) use address::peer_proof;
+pub use address::{PeerProof, sqlite_file};
 pub use examine::{ServerFacts, connect_to_examine, probe_turn};
 pub use undertone_migrations::translate_steps;
 
@@ -321,14 +322,6 @@ impl Db {
             self.writer.execute_unprepared(&format!("PRAGMA max_page_count = {pages}")).await?;
         }
         Ok(())
-    }
-
-    /// Checks that the database answers.
-    ///
-    /// # Errors
-    /// If it does not.
-    pub async fn ping(&self) -> Result<(), DbErr> {
-        self.reader.ping().await
     }
 
     /// Returns the timings of transactions.

@@ -27,7 +27,7 @@ pub const BEFORE_STORE: &str = "before-store";
 pub const AFTER_STORE: &str = "after-store";
 
 /// The environment variable that names the point.
-pub const VARIABLE: &str = "UNDERTONE_SERVER_FAULT";
+pub(crate) const VARIABLE: &str = "UNDERTONE_SERVER_FAULT";
 
 /// The points of this program.
 static POINTS: Failpoints = Failpoints::new(VARIABLE);
@@ -46,6 +46,6 @@ pub fn point(name: &'static str) {
 ///
 /// # Errors
 /// The planned failure of the disk.
-pub fn disk(name: &'static str) -> io::Result<()> {
+pub(crate) fn disk(name: &'static str) -> io::Result<()> {
     POINTS.disk(name)
 }

@@ -92,7 +92,14 @@ impl Default for Transactions {
 
 impl Transactions {
     /// Records a finished transaction: the `wait` for its turn, its duration, and its number of `statements`.
-    pub fn record_end(&self, name: &'static str, committed: bool, wait: Duration, took: Duration, statements: u64) {
+    pub(crate) fn record_end(
+        &self,
+        name: &'static str,
+        committed: bool,
+        wait: Duration,
+        took: Duration,
+        statements: u64,
+    ) {
         let outcome = if committed { "committed" } else { "rolled back" };
         self.waits.get_or_create(&TransactionLabels { name }).observe(wait.as_secs_f64());
         self.durations.get_or_create(&OutcomeLabels { name, outcome }).observe(took.as_secs_f64());
@@ -111,7 +118,7 @@ impl Transactions {
     }
 
     /// Counts a retried transaction.
-    pub fn count_retry(&self, name: &'static str) {
+    pub(crate) fn count_retry(&self, name: &'static str) {
         self.retries.get_or_create(&TransactionLabels { name }).inc();
     }
 }

@@ -15,7 +15,7 @@ pub use webhook::Webhook;
 pub use webhook::sign;
 
 /// The address of the page with a member's notifications.
-pub const NOTIFICATIONS_PAGE: &str = "/notifications";
+pub(crate) const NOTIFICATIONS_PAGE: &str = "/notifications";
 
 /// A notice to be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,14 +2,13 @@
 //!
 //! [`open`] opens a consortium from a configuration; the server's interfaces (REST, gRPC, dashboard) translate requests and call
 //! [`service`], whose operations check the policy first. `view` assembles what they return.
-//! Only `service`, `view` and `db` access tables (`model`). To add an operation: a function in
+//! Only `rule`, `service`, `view` and `db` access tables: `model` is the crate `undertone-server-entity`. To add an operation: a function in
 //! the file of its subject in `service`, a row in `auth::policy`.
 //!
 //! The modules of `undertone-server-base` are re-exported, so that a path such as `auth::policy` names them here too.
 
 pub mod certificate_renewal;
 pub mod metrics_text;
-mod model;
 mod open;
 pub mod rule;
 pub mod service;
@@ -19,6 +18,8 @@ pub mod testing;
 #[cfg(test)]
 mod tests;
 pub mod view;
+
+pub(crate) use undertone_server_entity as model;
 
 pub use open::{StartError, data_folder, open, open_mode, open_tables};
 #[cfg(any(test, feature = "testing"))]

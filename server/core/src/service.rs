@@ -13,6 +13,7 @@ pub mod budget;
 pub mod bundle;
 pub mod certificate;
 pub mod challenge;
+pub mod change;
 pub mod consortium;
 pub mod dataset;
 pub mod delivery;

@@ -1,5 +1,7 @@
-//! Tests of `undertone-server-base` that need a consortium, an operation or the sources of the operations.
+//! Tests of `undertone-server-base` and `undertone-server-entity` that need a consortium, an operation or the sources of the
+//! operations.
 
+mod column;
 mod external_signer;
 mod policy;
 mod provider;

@@ -86,14 +86,17 @@ pub(super) const FUNCTIONS: &[MatrixRow] = table! {
     "POST /ui/weigh-active-learning": PlanJob @ Consortium;
     "POST /ui/weigh-transcription": PlanJob @ Consortium;
     "POST /ui/weigh-evaluation": PlanJob @ Consortium;
+    "POST /ui/weigh-analytics": PlanJob @ Consortium;
     "POST /ui/draft-dp-sgd": WriteDraft @ Consortium;
     "POST /ui/draft-active-learning": WriteDraft @ Consortium;
     "POST /ui/draft-transcription": WriteDraft @ Consortium;
     "POST /ui/draft-evaluation": WriteDraft @ Consortium;
+    "POST /ui/draft-analytics": WriteDraft @ Consortium;
     "POST /ui/propose-dp-sgd": ProposeJob @ Consortium;
     "POST /ui/propose-active-learning": ProposeJob @ Consortium;
     "POST /ui/propose-transcription": ProposeJob @ Consortium;
     "POST /ui/propose-evaluation": ProposeJob @ Consortium;
+    "POST /ui/propose-analytics": ProposeJob @ Consortium;
     "POST /ui/delete-model": DeleteModel @ Consortium, only "an organization's admin deletes files that its worker stored";
     "GET /ui/watch": ReadJob @ Consortium;
 

@@ -5,7 +5,6 @@ use axum::http::StatusCode;
 use undertone_api::api_key::{ApiKey, NewApiKey};
 use undertone_api::id::ApiKeyId;
 use undertone_api::page::{Page, PageQuery};
-use undertone_api::problem::Problem;
 
 use super::extract::{Caller, Json, Path, Query, take_page};
 use super::problem::Rejection;
@@ -16,7 +15,7 @@ use undertone_server_core::service::api_key;
 ///
 /// Includes expired and revoked keys. No key can list keys: sign in.
 #[utoipa::path(get, path = "/keys", tag = "keys", operation_id = "list_keys", params(PageQuery),
-    responses((status = 200, body = Page<ApiKey>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<ApiKey>), Rejection))]
 pub(super) async fn list(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -30,7 +29,7 @@ pub(super) async fn list(
 ///
 /// Only this response contains the key. A program sends it as `Authorization: Bearer udk_...`, by REST or gRPC.
 #[utoipa::path(post, path = "/keys", tag = "keys", operation_id = "create_key", request_body = NewApiKey,
-    responses((status = 201, body = ApiKey), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 201, body = ApiKey), Rejection))]
 pub(super) async fn create(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -43,7 +42,7 @@ pub(super) async fn create(
 ///
 /// It becomes invalid immediately.
 #[utoipa::path(delete, path = "/keys/{id}", tag = "keys", operation_id = "revoke_key", params(("id" = ApiKeyId, Path, description = "The key")),
-    responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 204), Rejection))]
 pub(super) async fn revoke(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,

@@ -4,7 +4,6 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use undertone_api::approval_key::{NewApprovalKey, OwnApprovalKey};
 use undertone_api::id::ApprovalKeyId;
-use undertone_api::problem::Problem;
 
 use super::extract::{Caller, Json, Path};
 use super::problem::Rejection;
@@ -13,7 +12,7 @@ use undertone_server_core::service::approval_key;
 
 /// List the caller's approval keys, newest first
 #[utoipa::path(get, path = "/me/approval-keys", tag = "account", operation_id = "list_approval_keys",
-    responses((status = 200, body = Vec<OwnApprovalKey>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Vec<OwnApprovalKey>), Rejection))]
 pub(super) async fn list(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -25,7 +24,7 @@ pub(super) async fn list(
 ///
 /// A site accepts it only after the site's operator has pinned it at the site's terminal.
 #[utoipa::path(post, path = "/me/approval-keys", tag = "account", operation_id = "add_approval_key", request_body = NewApprovalKey,
-    responses((status = 201, body = OwnApprovalKey), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 201, body = OwnApprovalKey), Rejection))]
 pub(super) async fn create(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -38,7 +37,7 @@ pub(super) async fn create(
 ///
 /// Sites that pin it accept it until their operators remove it.
 #[utoipa::path(delete, path = "/me/approval-keys/{id}", tag = "account", operation_id = "remove_approval_key", params(("id" = ApprovalKeyId, Path)),
-    responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 204), Rejection))]
 pub(super) async fn remove(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,

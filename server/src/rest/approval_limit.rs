@@ -4,7 +4,6 @@ use axum::extract::State;
 use axum::http::{HeaderName, StatusCode, header};
 use undertone_api::id::DatasetId;
 use undertone_api::job::{ApprovalLimit, NewApprovalLimit};
-use undertone_api::problem::Problem;
 
 use super::etag::{IfMatch, of_part};
 use super::extract::{Caller, Json, Path};
@@ -17,7 +16,7 @@ use undertone_server_core::service::{approval, version};
 /// The `ETag` has two parts. `If-None-Match` compares both. `If-Match` compares only the first, which changes when a
 /// limit is set, withdrawn or expires, and not when a job is approved by it or releases something.
 #[utoipa::path(get, path = "/datasets/{id}/approval-limits", tag = "datasets", operation_id = "list_approval_limits", params(("id" = DatasetId, Path)),
-    responses((status = 200, body = Vec<ApprovalLimit>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Vec<ApprovalLimit>), Rejection))]
 pub(super) async fn list(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -32,7 +31,7 @@ pub(super) async fn list(
 #[utoipa::path(post, path = "/datasets/{id}/approval-limits", tag = "datasets", operation_id = "set_approval_limit", params(("id" = DatasetId, Path),
         ("If-Match" = Option<String>, Header, description = "The `ETag` of the limits that the caller has read; absent to accept any version")),
     request_body = NewApprovalLimit,
-    responses((status = 201, body = ApprovalLimit), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 201, body = ApprovalLimit), Rejection))]
 pub(super) async fn set(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -45,7 +44,7 @@ pub(super) async fn set(
 
 /// Withdraw the limit in force, so that every job needs an approval again
 #[utoipa::path(delete, path = "/datasets/{id}/approval-limits", tag = "datasets", operation_id = "withdraw_approval_limit", params(("id" = DatasetId, Path)),
-    responses((status = 200, body = Vec<ApprovalLimit>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Vec<ApprovalLimit>), Rejection))]
 pub(super) async fn withdraw(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,

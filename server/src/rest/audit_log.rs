@@ -9,7 +9,6 @@ use serde::Deserialize;
 use undertone_api::audit_log::{AuditCheck, AuditEntry, AuditPlace, AuditQuery};
 use undertone_api::id::{ConsortiumId, OrganizationId};
 use undertone_api::page::{Page, PageQuery};
-use undertone_api::problem::Problem;
 
 use super::extract::{Caller, Json, Path, Query};
 use super::problem::Rejection;
@@ -29,7 +28,7 @@ pub(super) struct FormatQuery {
 
 /// List the actions on the server itself, newest first
 #[utoipa::path(get, path = "/audit-log", tag = "audit log", operation_id = "list_server_log", params(AuditQuery, PageQuery),
-    responses((status = 200, body = Page<AuditEntry>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<AuditEntry>), Rejection))]
 pub(super) async fn of_server(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -41,7 +40,7 @@ pub(super) async fn of_server(
 
 /// List the actions in a consortium, newest first
 #[utoipa::path(get, path = "/consortia/{id}/audit-log", tag = "audit log", operation_id = "list_consortium_log", params(("id" = ConsortiumId, Path), AuditQuery, PageQuery),
-    responses((status = 200, body = Page<AuditEntry>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<AuditEntry>), Rejection))]
 pub(super) async fn of_consortium(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -54,7 +53,7 @@ pub(super) async fn of_consortium(
 
 /// List the actions in an organization, newest first
 #[utoipa::path(get, path = "/organizations/{id}/audit-log", tag = "audit log", operation_id = "list_organization_log", params(("id" = OrganizationId, Path), AuditQuery, PageQuery),
-    responses((status = 200, body = Page<AuditEntry>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<AuditEntry>), Rejection))]
 pub(super) async fn of_organization(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -67,14 +66,14 @@ pub(super) async fn of_organization(
 
 /// Check the chain of hashes of the server's whole audit log
 #[utoipa::path(get, path = "/audit-log/check", tag = "audit log", operation_id = "check_server_log",
-    responses((status = 200, body = AuditCheck), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = AuditCheck), Rejection))]
 pub(super) async fn check_server(State(ctx): State<Ctx>, Caller(actor): Caller) -> Result<Json<AuditCheck>, Rejection> {
     Ok(Json(audit_log::check(&ctx, &actor, AuditPlace::Server).await?))
 }
 
 /// Check the chain of hashes of a consortium's whole audit log
 #[utoipa::path(get, path = "/consortia/{id}/audit-log/check", tag = "audit log", operation_id = "check_consortium_log", params(("id" = ConsortiumId, Path)),
-    responses((status = 200, body = AuditCheck), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = AuditCheck), Rejection))]
 pub(super) async fn check_consortium(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -85,7 +84,7 @@ pub(super) async fn check_consortium(
 
 /// Check the chain of hashes of an organization's whole audit log
 #[utoipa::path(get, path = "/organizations/{id}/audit-log/check", tag = "audit log", operation_id = "check_organization_log", params(("id" = OrganizationId, Path)),
-    responses((status = 200, body = AuditCheck), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = AuditCheck), Rejection))]
 pub(super) async fn check_organization(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -99,7 +98,7 @@ pub(super) async fn check_organization(
 /// Oldest first; `format` is `jsonl` (each line an `AuditEntry`) or `csv`. The export is an entry itself.
 #[utoipa::path(get, path = "/audit-log/export", tag = "audit log", operation_id = "export_server_log", params(AuditQuery, FormatQuery),
     responses((status = 200, content((AuditEntry = "application/x-ndjson"), (String = "text/csv"))),
-        (status = "default", body = Problem, content_type = "application/problem+json")))]
+        Rejection))]
 pub(super) async fn export_server(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -114,7 +113,7 @@ pub(super) async fn export_server(
 /// Oldest first; `format` is `jsonl` (each line an `AuditEntry`) or `csv`. The export is an entry itself.
 #[utoipa::path(get, path = "/consortia/{id}/audit-log/export", tag = "audit log", operation_id = "export_consortium_log", params(("id" = ConsortiumId, Path), AuditQuery, FormatQuery),
     responses((status = 200, content((AuditEntry = "application/x-ndjson"), (String = "text/csv"))),
-        (status = "default", body = Problem, content_type = "application/problem+json")))]
+        Rejection))]
 pub(super) async fn export_consortium(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -130,7 +129,7 @@ pub(super) async fn export_consortium(
 /// Oldest first; `format` is `jsonl` (each line an `AuditEntry`) or `csv`. The export is an entry itself.
 #[utoipa::path(get, path = "/organizations/{id}/audit-log/export", tag = "audit log", operation_id = "export_organization_log", params(("id" = OrganizationId, Path), AuditQuery, FormatQuery),
     responses((status = 200, content((AuditEntry = "application/x-ndjson"), (String = "text/csv"))),
-        (status = "default", body = Problem, content_type = "application/problem+json")))]
+        Rejection))]
 pub(super) async fn export_organization(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,

@@ -3,7 +3,6 @@
 use axum::extract::State;
 use undertone_api::budget::{Account, AccountStanding, NewBudget};
 use undertone_api::id::DatasetId;
-use undertone_api::problem::Problem;
 
 use super::etag::IfMatch;
 use super::extract::{Caller, Json, Path};
@@ -15,7 +14,7 @@ use undertone_server_core::service::{budget, dataset};
 ///
 /// The `ETag` changes when a limit is set and when anything is spent or reserved.
 #[utoipa::path(get, path = "/datasets/{id}/budgets", tag = "datasets", operation_id = "list_budgets", params(("id" = DatasetId, Path)),
-    responses((status = 200, body = Vec<Account>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Vec<Account>), Rejection))]
 pub(super) async fn list(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -26,7 +25,7 @@ pub(super) async fn list(
 
 /// List the full balances of a dataset's accounts, for planning without the server
 #[utoipa::path(get, path = "/datasets/{id}/balances", tag = "datasets", operation_id = "list_balances", params(("id" = DatasetId, Path)),
-    responses((status = 200, body = Vec<AccountStanding>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Vec<AccountStanding>), Rejection))]
 pub(super) async fn balances(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -39,7 +38,7 @@ pub(super) async fn balances(
 #[utoipa::path(put, path = "/datasets/{id}/budgets", tag = "datasets", operation_id = "set_budget", params(("id" = DatasetId, Path),
         ("If-Match" = Option<String>, Header, description = "The `ETag` of the accounts that the caller has read; absent to accept any version")),
     request_body = NewBudget,
-    responses((status = 200, body = Account), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Account), Rejection))]
 pub(super) async fn set(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,

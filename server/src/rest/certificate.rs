@@ -4,10 +4,10 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use undertone_api::id::JobId;
-use undertone_api::problem::Problem;
 use undertone_api::signed::CertificateFile;
 
 use super::extract::{Caller, Json, Path};
+use super::openapi::response::WrongState;
 use super::problem::Rejection;
 use super::schema;
 use undertone_server_core::ctx::Ctx;
@@ -17,7 +17,7 @@ use undertone_server_core::service::certificate;
 ///
 /// `undertone-server certificate verify FILE` checks it without this server.
 #[utoipa::path(get, path = "/jobs/{id}/certificate", tag = "jobs", operation_id = "get_certificate", params(("id" = JobId, Path)),
-    responses((status = 200, body = CertificateFile), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = CertificateFile), WrongState, Rejection))]
 pub(super) async fn file(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -29,7 +29,7 @@ pub(super) async fn file(
 /// Show the JSON Schema of a certificate's file
 #[utoipa::path(get, path = "/schemas/certificate.json", tag = "jobs", operation_id = "get_certificate_schema", security(()),
     responses((status = 200, body = Object, content_type = "application/schema+json"),
-        (status = "default", body = Problem, content_type = "application/problem+json")))]
+        Rejection))]
 pub(super) async fn schema() -> Response {
     ([(header::CONTENT_TYPE, "application/schema+json")], schema::certificate().to_string()).into_response()
 }

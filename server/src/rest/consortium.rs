@@ -8,7 +8,6 @@ use undertone_api::dataset::{Dataset, DatasetContent, Visibility};
 use undertone_api::id::{ConsortiumId, OrganizationId};
 use undertone_api::organization::{Invitation, InvitationPurpose, Organization};
 use undertone_api::page::{Page, PageQuery};
-use undertone_api::problem::Problem;
 
 use super::etag::IfMatch;
 use super::extract::{Caller, Json, Path, Query, take_page};
@@ -18,7 +17,7 @@ use undertone_server_core::service::{consortium, dataset, invitation, organizati
 
 /// List the caller's consortia, by name
 #[utoipa::path(get, path = "/consortia", tag = "consortia", operation_id = "list_consortia", params(PageQuery),
-    responses((status = 200, body = Page<Consortium>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<Consortium>), Rejection))]
 pub(super) async fn list(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -30,7 +29,7 @@ pub(super) async fn list(
 
 /// Found a consortium
 #[utoipa::path(post, path = "/consortia", tag = "consortia", operation_id = "found_consortium", request_body = NewConsortium,
-    responses((status = 201, body = Consortium), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 201, body = Consortium), Rejection))]
 pub(super) async fn create(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -41,7 +40,7 @@ pub(super) async fn create(
 
 /// Show a consortium
 #[utoipa::path(get, path = "/consortia/{id}", tag = "consortia", operation_id = "get_consortium", params(("id" = ConsortiumId, Path)),
-    responses((status = 200, body = Consortium), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Consortium), Rejection))]
 pub(super) async fn show(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -54,7 +53,7 @@ pub(super) async fn show(
 #[utoipa::path(patch, path = "/consortia/{id}", tag = "consortia", operation_id = "edit_consortium", params(("id" = ConsortiumId, Path),
         ("If-Match" = Option<String>, Header, description = "The `ETag` of the consortium that the caller has read; absent to accept any version")),
     request_body = EditConsortium,
-    responses((status = 200, body = Consortium), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Consortium), Rejection))]
 pub(super) async fn edit(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -67,7 +66,7 @@ pub(super) async fn edit(
 
 /// List the declarations about people in several of its organizations, newest first
 #[utoipa::path(get, path = "/consortia/{id}/overlap", tag = "consortia", operation_id = "list_overlap_rules", params(("id" = ConsortiumId, Path)),
-    responses((status = 200, body = Vec<OverlapRule>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Vec<OverlapRule>), Rejection))]
 pub(super) async fn overlap(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -81,7 +80,7 @@ pub(super) async fn overlap(
 /// Applies to later certificates and changes no earlier one.
 #[utoipa::path(post, path = "/consortia/{id}/overlap", tag = "consortia", operation_id = "attest_overlap", params(("id" = ConsortiumId, Path),
         ("If-Match" = Option<String>, Header, description = "The `ETag` of the declarations that the caller has read; absent to accept any version")), request_body = NewOverlap,
-    responses((status = 201, body = OverlapRule), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 201, body = OverlapRule), Rejection))]
 pub(super) async fn attest(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -94,7 +93,7 @@ pub(super) async fn attest(
 
 /// List the organizations of a consortium, by name
 #[utoipa::path(get, path = "/consortia/{id}/organizations", tag = "consortia", operation_id = "list_consortium_organizations", params(("id" = ConsortiumId, Path), PageQuery),
-    responses((status = 200, body = Page<Organization>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<Organization>), Rejection))]
 pub(super) async fn organizations(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -107,7 +106,7 @@ pub(super) async fn organizations(
 
 /// List the links that invite organizations, newest first
 #[utoipa::path(get, path = "/consortia/{id}/invitations", tag = "consortia", operation_id = "list_consortium_invitations", params(("id" = ConsortiumId, Path), PageQuery),
-    responses((status = 200, body = Page<Invitation>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<Invitation>), Rejection))]
 pub(super) async fn invitations(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -121,7 +120,7 @@ pub(super) async fn invitations(
 
 /// List the links that invite annotators, newest first
 #[utoipa::path(get, path = "/consortia/{id}/annotators/invitations", tag = "consortia", operation_id = "list_annotator_invitations", params(("id" = ConsortiumId, Path), PageQuery),
-    responses((status = 200, body = Page<Invitation>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<Invitation>), Rejection))]
 pub(super) async fn annotators(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -152,7 +151,7 @@ pub(super) struct DatasetQuery {
 
 /// List the datasets of a consortium with their accounts, by organization and name
 #[utoipa::path(get, path = "/consortia/{id}/datasets", tag = "consortia", operation_id = "list_datasets", params(("id" = ConsortiumId, Path), DatasetQuery),
-    responses((status = 200, body = Page<Dataset>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<Dataset>), Rejection))]
 pub(super) async fn datasets(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,

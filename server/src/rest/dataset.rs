@@ -3,7 +3,6 @@
 use axum::extract::State;
 use undertone_api::dataset::Dataset;
 use undertone_api::id::DatasetId;
-use undertone_api::problem::Problem;
 
 use super::extract::{Caller, Json, Path};
 use super::problem::Rejection;
@@ -12,7 +11,7 @@ use undertone_server_core::service::dataset;
 
 /// Show a dataset and its accounts
 #[utoipa::path(get, path = "/datasets/{id}", tag = "datasets", operation_id = "get_dataset", params(("id" = DatasetId, Path)),
-    responses((status = 200, body = Dataset), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Dataset), Rejection))]
 pub(super) async fn show(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,

@@ -5,7 +5,6 @@ use axum::http::StatusCode;
 use undertone_api::id::{ConsortiumId, DraftId, JobId};
 use undertone_api::job::{Job, JobDraft, NewDraft};
 use undertone_api::page::{Page, PageQuery};
-use undertone_api::problem::Problem;
 
 use super::etag::IfMatch;
 use super::extract::{Caller, Json, Path, Query, take_page};
@@ -15,7 +14,7 @@ use undertone_server_core::service::job;
 
 /// List the drafts of the caller's organization in a consortium, the last changed first
 #[utoipa::path(get, path = "/consortia/{id}/drafts", tag = "jobs", operation_id = "list_drafts", params(("id" = ConsortiumId, Path), PageQuery),
-    responses((status = 200, body = Page<JobDraft>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<JobDraft>), Rejection))]
 pub(super) async fn list(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -28,7 +27,7 @@ pub(super) async fn list(
 
 /// Create a draft of a job
 #[utoipa::path(post, path = "/consortia/{id}/drafts", tag = "jobs", operation_id = "create_draft", params(("id" = ConsortiumId, Path)), request_body = NewDraft,
-    responses((status = 201, body = JobDraft), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 201, body = JobDraft), Rejection))]
 pub(super) async fn create(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -40,7 +39,7 @@ pub(super) async fn create(
 
 /// Show a draft and the violations that prevent its proposal
 #[utoipa::path(get, path = "/drafts/{id}", tag = "jobs", operation_id = "get_draft", params(("id" = DraftId, Path)),
-    responses((status = 200, body = JobDraft), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = JobDraft), Rejection))]
 pub(super) async fn show(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -53,7 +52,7 @@ pub(super) async fn show(
 #[utoipa::path(put, path = "/drafts/{id}", tag = "jobs", operation_id = "update_draft", params(("id" = DraftId, Path),
         ("If-Match" = Option<String>, Header, description = "The `ETag` of the draft that the caller has read; absent to accept any version")),
     request_body = NewDraft,
-    responses((status = 200, body = JobDraft), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = JobDraft), Rejection))]
 pub(super) async fn update(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -66,7 +65,7 @@ pub(super) async fn update(
 
 /// Delete a draft
 #[utoipa::path(delete, path = "/drafts/{id}", tag = "jobs", operation_id = "delete_draft", params(("id" = DraftId, Path)),
-    responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 204), Rejection))]
 pub(super) async fn delete(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -78,7 +77,7 @@ pub(super) async fn delete(
 
 /// Propose a draft to the owners of its datasets, which makes it a job
 #[utoipa::path(post, path = "/drafts/{id}/propose", tag = "jobs", operation_id = "propose_draft", params(("id" = DraftId, Path)),
-    responses((status = 201, body = Job), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 201, body = Job), Rejection))]
 pub(super) async fn propose(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -89,7 +88,7 @@ pub(super) async fn propose(
 
 /// Create a draft with a job's title and spec
 #[utoipa::path(post, path = "/jobs/{id}/clone", tag = "jobs", operation_id = "clone_job", params(("id" = JobId, Path)),
-    responses((status = 201, body = JobDraft), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 201, body = JobDraft), Rejection))]
 pub(super) async fn of_job(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,

@@ -13,9 +13,9 @@ use axum::response::{IntoResponse as _, Response};
 use futures::{Stream, StreamExt as _};
 use undertone_api::event::{ConsortiumEvent, JobEvent};
 use undertone_api::id::{ConsortiumId, JobId};
-use undertone_api::problem::Problem;
 
 use super::extract::{Caller, CallerAddress, Path};
+use super::openapi::response::WrongState;
 use super::problem::Rejection;
 use undertone_server_core::auth::Operation;
 use undertone_server_core::ctx::{Ctx, StreamSubject, SubjectState};
@@ -34,7 +34,7 @@ const LAST: HeaderName = HeaderName::from_static("last-event-id");
 /// for a member.
 #[utoipa::path(get, path = "/jobs/{id}/events", tag = "jobs", operation_id = "follow_job",
     params(("id" = JobId, Path), ("Last-Event-ID" = Option<String>, Header, description = "The `id` of the last received event")),
-    responses((status = 200, body = JobEvent, content_type = "text/event-stream"), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = JobEvent, content_type = "text/event-stream"), WrongState, Rejection))]
 pub(super) async fn job(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -52,7 +52,7 @@ pub(super) async fn job(
 /// Server-sent events, as for a job. Request other changes (budgets, members, datasets) at their own addresses.
 #[utoipa::path(get, path = "/consortia/{id}/events", tag = "consortia", operation_id = "follow_consortium",
     params(("id" = ConsortiumId, Path), ("Last-Event-ID" = Option<String>, Header, description = "The `id` of the last received event")),
-    responses((status = 200, body = ConsortiumEvent, content_type = "text/event-stream"), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = ConsortiumEvent, content_type = "text/event-stream"), Rejection))]
 pub(super) async fn consortium(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,

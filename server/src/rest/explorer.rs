@@ -5,7 +5,6 @@ use axum::extract::State;
 use serde::Deserialize;
 use undertone_api::id::{AccountId, DatasetId};
 use undertone_api::ledger::{AccountHistory, EntryProof};
-use undertone_api::problem::Problem;
 
 use super::extract::{Caller, Json, Path};
 use super::problem::Rejection;
@@ -28,7 +27,7 @@ pub(super) struct RowPath {
 /// remaining budget at that time; and the share of each job. An account of more than 50,000 rows is `too_large`: read
 /// its rows instead.
 #[utoipa::path(get, path = "/datasets/{id}/history", tag = "datasets", operation_id = "get_history", params(("id" = DatasetId, Path)),
-    responses((status = 200, body = Vec<AccountHistory>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Vec<AccountHistory>), Rejection))]
 pub(super) async fn history(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -42,7 +41,7 @@ pub(super) async fn history(
 /// Its price at every order, the text that is hashed, the steps that lead from it to the root of the log that the
 /// server has signed, and the site's receipt.
 #[utoipa::path(get, path = "/accounts/{id}/entries/{sequence}", tag = "datasets", operation_id = "get_entry", params(RowPath),
-    responses((status = 200, body = EntryProof), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = EntryProof), Rejection))]
 pub(super) async fn entry(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,

@@ -3,7 +3,6 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use undertone_api::id::IdentityId;
-use undertone_api::problem::Problem;
 use undertone_api::session::LinkedIdentity;
 
 use super::extract::{Caller, Json, Path};
@@ -13,7 +12,7 @@ use undertone_server_core::service::oidc;
 
 /// List the caller's identities at sign-in providers
 #[utoipa::path(get, path = "/me/identities", tag = "session", operation_id = "list_identities",
-    responses((status = 200, body = Vec<LinkedIdentity>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Vec<LinkedIdentity>), Rejection))]
 pub(super) async fn list(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -25,7 +24,7 @@ pub(super) async fn list(
 ///
 /// It cannot sign in any more, until the member links it again.
 #[utoipa::path(delete, path = "/me/identities/{id}", tag = "session", operation_id = "unlink_identity", params(("id" = IdentityId, Path, description = "The identity")),
-    responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 204), Rejection))]
 pub(super) async fn unlink(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,

@@ -7,9 +7,9 @@ use time::OffsetDateTime;
 use undertone_api::id::{ConsortiumId, DatasetId, JobId, MemberId};
 use undertone_api::job::{self as jobs, ApproveRequest, Job, JobProgress, JobSummary, NewJob, RefuseRequest};
 use undertone_api::page::{Page, PageQuery};
-use undertone_api::problem::Problem;
 
 use super::extract::{Caller, Json, OptionalJson, Path, Query};
+use super::openapi::response::WrongState;
 use super::problem::Rejection;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::service::{approval, job};
@@ -47,7 +47,7 @@ pub(super) struct Exactly {
 
 /// List a consortium's jobs, newest first
 #[utoipa::path(get, path = "/consortia/{id}/jobs", tag = "jobs", operation_id = "list_jobs", params(("id" = ConsortiumId, Path), JobQuery),
-    responses((status = 200, body = Page<JobSummary>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<JobSummary>), Rejection))]
 pub(super) async fn list(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -61,7 +61,7 @@ pub(super) async fn list(
 
 /// Propose a job to the owners of its datasets
 #[utoipa::path(post, path = "/consortia/{id}/jobs", tag = "jobs", operation_id = "propose_job", params(("id" = ConsortiumId, Path)), request_body = NewJob,
-    responses((status = 201, body = Job), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 201, body = Job), Rejection))]
 pub(super) async fn propose(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -73,7 +73,7 @@ pub(super) async fn propose(
 
 /// Show a job
 #[utoipa::path(get, path = "/jobs/{id}", tag = "jobs", operation_id = "get_job", params(("id" = JobId, Path)),
-    responses((status = 200, body = Job), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Job), WrongState, Rejection))]
 pub(super) async fn show(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -84,7 +84,7 @@ pub(super) async fn show(
 
 /// Show the progress of a job
 #[utoipa::path(get, path = "/jobs/{id}/progress", tag = "jobs", operation_id = "get_progress", params(("id" = JobId, Path)),
-    responses((status = 200, body = JobProgress), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = JobProgress), WrongState, Rejection))]
 pub(super) async fn progress(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -95,7 +95,7 @@ pub(super) async fn progress(
 
 /// Cancel a job that is not over
 #[utoipa::path(post, path = "/jobs/{id}/cancel", tag = "jobs", operation_id = "cancel_job", params(("id" = JobId, Path)),
-    responses((status = 200, body = Job), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Job), Rejection))]
 pub(super) async fn cancel(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -107,7 +107,7 @@ pub(super) async fn cancel(
 /// Approve a job for a dataset, as a steward
 #[utoipa::path(post, path = "/jobs/{id}/datasets/{dataset}/approve", tag = "jobs", operation_id = "approve_job", params(("id" = JobId, Path), ("dataset" = DatasetId, Path), Exactly),
     request_body(content = Option<ApproveRequest>, description = "The steward's signed approval, if the dataset's site verifies signatures; and the answer to the terms that the proposal leaves to the dataset's owner"),
-    responses((status = 200, body = Job), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Job), Rejection))]
 pub(super) async fn approve(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -123,7 +123,7 @@ pub(super) async fn approve(
 
 /// Refuse a job for a dataset, as a steward
 #[utoipa::path(post, path = "/jobs/{id}/datasets/{dataset}/refuse", tag = "jobs", operation_id = "refuse_job", params(("id" = JobId, Path), ("dataset" = DatasetId, Path)), request_body = RefuseRequest,
-    responses((status = 200, body = Job), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Job), Rejection))]
 pub(super) async fn refuse(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,

@@ -5,17 +5,17 @@ use axum::http::StatusCode;
 use serde::Deserialize;
 use undertone_api::id::{DatasetId, JobId};
 use undertone_api::job::{Job, JobReview, LeaveRequest, PartyTerms, PauseRequest, TermName};
-use undertone_api::problem::Problem;
 use utoipa::IntoParams;
 
 use super::extract::{Caller, Json, Path, Query};
+use super::openapi::response::WrongState;
 use super::problem::Rejection;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::service::{approval, job};
 
 /// Pause a job: its workers suspend their parts, no deadline runs, its reservations stay
 #[utoipa::path(post, path = "/jobs/{id}/pause", tag = "jobs", operation_id = "pause_job", params(("id" = JobId, Path)), request_body = PauseRequest,
-    responses((status = 200, body = Job), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Job), Rejection))]
 pub(super) async fn pause(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -27,7 +27,7 @@ pub(super) async fn pause(
 
 /// Resume a paused job; it stays paused while stewards or sites hold it
 #[utoipa::path(post, path = "/jobs/{id}/resume", tag = "jobs", operation_id = "resume_job", params(("id" = JobId, Path)),
-    responses((status = 200, body = Job), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Job), Rejection))]
 pub(super) async fn resume(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -38,7 +38,7 @@ pub(super) async fn resume(
 
 /// Hold a job for a dataset, as a steward, which pauses the job
 #[utoipa::path(post, path = "/jobs/{id}/datasets/{dataset}/hold", tag = "jobs", operation_id = "hold_job", params(("id" = JobId, Path), ("dataset" = DatasetId, Path)), request_body = PauseRequest,
-    responses((status = 200, body = Job), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Job), Rejection))]
 pub(super) async fn hold(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -50,7 +50,7 @@ pub(super) async fn hold(
 
 /// End the hold on a job for a dataset, as a steward
 #[utoipa::path(post, path = "/jobs/{id}/datasets/{dataset}/release", tag = "jobs", operation_id = "release_job", params(("id" = JobId, Path), ("dataset" = DatasetId, Path)),
-    responses((status = 200, body = Job), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Job), Rejection))]
 pub(super) async fn release(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -61,7 +61,7 @@ pub(super) async fn release(
 
 /// Leave a job that its workers run, for a dataset, as a steward: final, and its unused reservation is returned
 #[utoipa::path(post, path = "/jobs/{id}/datasets/{dataset}/leave", tag = "jobs", operation_id = "leave_job", params(("id" = JobId, Path), ("dataset" = DatasetId, Path)), request_body = LeaveRequest,
-    responses((status = 200, body = Job), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Job), Rejection))]
 pub(super) async fn leave(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -73,7 +73,7 @@ pub(super) async fn leave(
 
 /// Propose a failed, cancelled or refused job again, with new approvals and charges
 #[utoipa::path(post, path = "/jobs/{id}/retry", tag = "jobs", operation_id = "retry_job", params(("id" = JobId, Path)),
-    responses((status = 201, body = Job), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 201, body = Job), Rejection))]
 pub(super) async fn retry(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -111,7 +111,7 @@ impl From<TermsQuery> for PartyTerms {
 
 /// Show a job's request to a dataset: the manifest byte for byte, its cost under an answer to its open terms, and its disclosures
 #[utoipa::path(get, path = "/jobs/{id}/datasets/{dataset}/review", tag = "jobs", operation_id = "review_job", params(("id" = JobId, Path), ("dataset" = DatasetId, Path), TermsQuery),
-    responses((status = 200, body = JobReview), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = JobReview), WrongState, Rejection))]
 pub(super) async fn review(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,

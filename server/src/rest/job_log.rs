@@ -6,16 +6,16 @@ use axum::response::{IntoResponse as _, Response};
 use undertone_api::id::JobId;
 use undertone_api::job::log::{LogLine, LogQuery};
 use undertone_api::page::Page;
-use undertone_api::problem::Problem;
 
 use super::extract::{Caller, Json, Path, Query};
+use super::openapi::response::WrongState;
 use super::problem::Rejection;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::service::job_log;
 
 /// Read a job's log, newest first
 #[utoipa::path(get, path = "/jobs/{id}/log", tag = "jobs", operation_id = "list_job_log", params(("id" = JobId, Path), LogQuery),
-    responses((status = 200, body = Page<LogLine>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<LogLine>), WrongState, Rejection))]
 pub(super) async fn list(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -27,7 +27,7 @@ pub(super) async fn list(
 
 /// Export a job's whole log as JSON Lines, oldest first
 #[utoipa::path(get, path = "/jobs/{id}/log/export", tag = "jobs", operation_id = "export_job_log", params(("id" = JobId, Path)),
-    responses((status = 200, body = String, content_type = "application/jsonl"), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = String, content_type = "application/jsonl"), WrongState, Rejection))]
 pub(super) async fn export(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,

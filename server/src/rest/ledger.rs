@@ -13,7 +13,6 @@ use undertone_api::ledger::EntryFilter;
 use undertone_api::log::bundle::BundleLine;
 use undertone_api::log::view::{ConsistencyProof, ConsistencyQuery, SignedHead};
 use undertone_api::page::{Page, PageQuery};
-use undertone_api::problem::Problem;
 
 use super::extract::{Caller, Json, Path, Query};
 use super::problem::Rejection;
@@ -43,7 +42,7 @@ pub(super) struct EntryQuery {
 
 /// Read a dataset's ledger, newest first
 #[utoipa::path(get, path = "/datasets/{id}/ledger", tag = "datasets", operation_id = "list_entries", params(("id" = DatasetId, Path), EntryQuery),
-    responses((status = 200, body = Page<LedgerEntry>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<LedgerEntry>), Rejection))]
 pub(super) async fn entries(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -57,14 +56,14 @@ pub(super) async fn entries(
 
 /// Read the newest signed head of the server's log
 #[utoipa::path(get, path = "/log/head", tag = "log", operation_id = "get_head",
-    responses((status = 200, body = SignedHead), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = SignedHead), Rejection))]
 pub(super) async fn head(State(ctx): State<Ctx>, Caller(actor): Caller) -> Result<Json<SignedHead>, Rejection> {
     Ok(Json(log::head(&ctx, &actor).await?))
 }
 
 /// List the signed heads of the server's log, newest first
 #[utoipa::path(get, path = "/log/heads", tag = "log", operation_id = "list_heads", params(PageQuery),
-    responses((status = 200, body = Page<SignedHead>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<SignedHead>), Rejection))]
 pub(super) async fn heads(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -75,7 +74,7 @@ pub(super) async fn heads(
 
 /// Prove that one size of the log continues another
 #[utoipa::path(get, path = "/log/consistency", tag = "log", operation_id = "prove_consistency", params(ConsistencyQuery),
-    responses((status = 200, body = ConsistencyProof), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = ConsistencyProof), Rejection))]
 pub(super) async fn consistency(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -89,7 +88,7 @@ pub(super) async fn consistency(
 /// One JSON object on each line, a `Line`. `undertone-server verify --bundle FILE` examines it. It is complete only
 /// with its last line, `end`.
 #[utoipa::path(get, path = "/consortia/{id}/ledger/bundle", tag = "consortia", operation_id = "export_ledger", params(("id" = ConsortiumId, Path)),
-    responses((status = 200, body = BundleLine, content_type = "application/x-ndjson"), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = BundleLine, content_type = "application/x-ndjson"), Rejection))]
 pub(super) async fn bundle(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,

@@ -6,7 +6,6 @@ use undertone_api::id::{ConsortiumId, InvitationId, MemberId, OrganizationId};
 use undertone_api::member::{Member, NewConsortiumMember, RoleAssignment};
 use undertone_api::organization::{Invitation, InvitationPurpose};
 use undertone_api::page::{Page, PageQuery};
-use undertone_api::problem::Problem;
 
 use super::extract::{Caller, Json, Path, Query, take_page};
 use super::problem::Rejection;
@@ -19,7 +18,7 @@ use undertone_server_core::service::{invitation, role};
 /// The new roles replace the previous ones. The last admin must remain an admin.
 #[utoipa::path(put, path = "/organizations/{id}/members/{member}", tag = "organizations", operation_id = "assign_roles",
     params(("id" = OrganizationId, Path), ("member" = MemberId, Path)), request_body = RoleAssignment,
-    responses((status = 200, body = Member), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Member), Rejection))]
 pub(super) async fn assign(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -35,7 +34,7 @@ pub(super) async fn assign(
 /// operator or the sign-in provider has confirmed.
 #[utoipa::path(post, path = "/organizations/{id}/members/{member}/address-confirmation", tag = "organizations", operation_id = "confirm_address",
     params(("id" = OrganizationId, Path), ("member" = MemberId, Path)),
-    responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 204), Rejection))]
 pub(super) async fn confirm_address(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -50,7 +49,7 @@ pub(super) async fn confirm_address(
 /// The account and its other roles stay. The last admin cannot be removed.
 #[utoipa::path(delete, path = "/organizations/{id}/members/{member}", tag = "organizations", operation_id = "remove_member",
     params(("id" = OrganizationId, Path), ("member" = MemberId, Path)),
-    responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 204), Rejection))]
 pub(super) async fn remove(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -63,7 +62,7 @@ pub(super) async fn remove(
 /// List the members with a role over a consortium itself, by name
 #[utoipa::path(get, path = "/consortia/{id}/members", tag = "consortia", operation_id = "list_consortium_members",
     params(("id" = ConsortiumId, Path), PageQuery),
-    responses((status = 200, body = Page<Member>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<Member>), Rejection))]
 pub(super) async fn list_consortium_members(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -77,7 +76,7 @@ pub(super) async fn list_consortium_members(
 /// Give a member of a consortium a role over it
 #[utoipa::path(post, path = "/consortia/{id}/members", tag = "consortia", operation_id = "add_consortium_member",
     params(("id" = ConsortiumId, Path)), request_body = NewConsortiumMember,
-    responses((status = 201, body = Member), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 201, body = Member), Rejection))]
 pub(super) async fn add_consortium_member(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -92,7 +91,7 @@ pub(super) async fn add_consortium_member(
 /// The new roles replace the previous ones; an empty list removes all. The last admin must remain an admin.
 #[utoipa::path(put, path = "/consortia/{id}/members/{member}", tag = "consortia", operation_id = "assign_consortium_roles",
     params(("id" = ConsortiumId, Path), ("member" = MemberId, Path)), request_body = RoleAssignment,
-    responses((status = 200, body = Member), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Member), Rejection))]
 pub(super) async fn assign_over(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -104,7 +103,7 @@ pub(super) async fn assign_over(
 
 /// List the links that invite operators, newest first
 #[utoipa::path(get, path = "/operators/invitations", tag = "account", operation_id = "list_operator_invitations", params(PageQuery),
-    responses((status = 200, body = Page<Invitation>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<Invitation>), Rejection))]
 pub(super) async fn operator_links(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -117,7 +116,7 @@ pub(super) async fn operator_links(
 /// Withdraw an unused link for an operator
 #[utoipa::path(delete, path = "/operators/invitations/{invitation}", tag = "account", operation_id = "withdraw_operator_invitation",
     params(("invitation" = InvitationId, Path)),
-    responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 204), Rejection))]
 pub(super) async fn withdraw_operator(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -130,7 +129,7 @@ pub(super) async fn withdraw_operator(
 /// Withdraw an unused link into an organization
 #[utoipa::path(delete, path = "/organizations/{id}/invitations/{invitation}", tag = "organizations", operation_id = "withdraw_member_invitation",
     params(("id" = OrganizationId, Path), ("invitation" = InvitationId, Path)),
-    responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 204), Rejection))]
 pub(super) async fn withdraw(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -143,7 +142,7 @@ pub(super) async fn withdraw(
 /// Withdraw an unused link into a consortium, for an organization or an annotator
 #[utoipa::path(delete, path = "/consortia/{id}/invitations/{invitation}", tag = "consortia", operation_id = "withdraw_consortium_invitation",
     params(("id" = ConsortiumId, Path), ("invitation" = InvitationId, Path)),
-    responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 204), Rejection))]
 pub(super) async fn withdraw_over(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,

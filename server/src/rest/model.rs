@@ -11,10 +11,10 @@ use undertone_api::id::{ArtifactId, ConsortiumId, DatasetId, JobId, MemberId};
 use undertone_api::model::record::{ModelComparison, ModelRecord};
 use undertone_api::model::{Artifact, JobModel};
 use undertone_api::page::{Page, PageQuery};
-use undertone_api::problem::Problem;
 use undertone_api::retirement::StatedReason;
 
 use super::extract::{Caller, Json, Path, Query};
+use super::openapi::response::WrongState;
 use super::problem::Rejection;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::error::Error;
@@ -43,7 +43,7 @@ pub(super) struct ModelQuery {
 
 /// List the files of a consortium's finished jobs, newest first
 #[utoipa::path(get, path = "/consortia/{id}/models", tag = "jobs", operation_id = "list_models", params(("id" = ConsortiumId, Path), ModelQuery),
-    responses((status = 200, body = Page<JobModel>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<JobModel>), Rejection))]
 pub(super) async fn in_consortium(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -57,7 +57,7 @@ pub(super) async fn in_consortium(
 
 /// List a job's files, by name
 #[utoipa::path(get, path = "/jobs/{id}/artifacts", tag = "jobs", operation_id = "list_artifacts", params(("id" = JobId, Path)),
-    responses((status = 200, body = Vec<Artifact>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Vec<Artifact>), WrongState, Rejection))]
 pub(super) async fn list(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -77,7 +77,7 @@ struct Bytes(Vec<u8>);
 /// `ETag` is its SHA-256, hex.
 #[utoipa::path(get, path = "/artifacts/{id}/content", tag = "jobs", operation_id = "download_artifact", params(("id" = ArtifactId, Path)),
     responses((status = 200, body = Bytes, content_type = "application/octet-stream"),
-        (status = "default", body = Problem, content_type = "application/problem+json")))]
+        WrongState, Rejection))]
 pub(super) async fn content(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -103,7 +103,7 @@ pub(super) async fn content(
 /// cannot be deleted.
 #[utoipa::path(post, path = "/artifacts/{id}/deletion", tag = "jobs", operation_id = "delete_artifact", params(("id" = ArtifactId, Path)),
     request_body = StatedReason,
-    responses((status = 200, body = Artifact), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Artifact), Rejection))]
 pub(super) async fn delete(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -117,7 +117,7 @@ pub(super) async fn delete(
 ///
 /// The file is one of a finished `dp_sgd` job with which another job can begin.
 #[utoipa::path(get, path = "/artifacts/{id}/model", tag = "jobs", operation_id = "get_model", params(("id" = ArtifactId, Path)),
-    responses((status = 200, body = ModelRecord), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = ModelRecord), WrongState, Rejection))]
 pub(super) async fn record(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -137,7 +137,7 @@ pub(super) struct ComparisonQuery {
 ///
 /// Quality on shared test sets with 95 % intervals, the cost to each account, and the data and settings that differ.
 #[utoipa::path(get, path = "/artifacts/{id}/model/comparison", tag = "jobs", operation_id = "compare_models", params(("id" = ArtifactId, Path), ComparisonQuery),
-    responses((status = 200, body = ModelComparison), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = ModelComparison), WrongState, Rejection))]
 pub(super) async fn compare(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -153,7 +153,7 @@ pub(super) async fn compare(
 /// card until a job evaluates it, or the file is deleted.
 #[utoipa::path(get, path = "/artifacts/{id}/model/card", tag = "jobs", operation_id = "get_model_card", params(("id" = ArtifactId, Path)),
     responses((status = 200, body = String, content_type = "text/markdown"),
-        (status = "default", body = Problem, content_type = "application/problem+json")))]
+        WrongState, Rejection))]
 pub(super) async fn card(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -174,7 +174,7 @@ pub(super) async fn card(
 /// `mlflow.pyfunc.load_model` read the folder `model` in it. Models of at most 256 MiB.
 #[utoipa::path(get, path = "/artifacts/{id}/model/archive", tag = "jobs", operation_id = "download_model_archive", params(("id" = ArtifactId, Path)),
     responses((status = 200, body = Bytes, content_type = "application/x-tar"),
-        (status = "default", body = Problem, content_type = "application/problem+json")))]
+        WrongState, Rejection))]
 pub(super) async fn archive(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,

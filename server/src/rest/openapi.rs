@@ -1,12 +1,13 @@
 //! The OpenAPI 3.1 document of `/api/v1`, generated from the handlers and served at `/api/v1/openapi.json`.
 //!
-//! This module adds the parts that all operations share: `answer` the error responses and headers, `example` an example
-//! for every body; `flat` rewrites unions for client generators. Examples that cannot be generated are in
-//! `openapi/examples.json`, by the name of their schema.
+//! A handler declares its responses; `response` has those of errors. This module adds the parts that all operations share:
+//! `answer` the error responses and headers, `example` an example for every body; `flat` rewrites unions for client
+//! generators. Examples that cannot be generated are in `openapi/examples.json`, by the name of their schema.
 
 mod answer;
 mod example;
 mod flat;
+pub(super) mod response;
 #[cfg(test)]
 mod tests;
 

@@ -6,7 +6,6 @@ use undertone_api::id::OrganizationId;
 use undertone_api::member::Member;
 use undertone_api::organization::{Invitation, InvitationPurpose, Organization};
 use undertone_api::page::{Page, PageQuery};
-use undertone_api::problem::Problem;
 use undertone_api::worker::{Enrolment, NewEnrolment, Worker};
 
 use super::extract::{Caller, Json, Path, Query, take_page};
@@ -16,7 +15,7 @@ use undertone_server_core::service::{invitation, member, organization, worker};
 
 /// List the organizations that the caller may see, by name
 #[utoipa::path(get, path = "/organizations", tag = "organizations", operation_id = "list_organizations", params(PageQuery),
-    responses((status = 200, body = Page<Organization>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<Organization>), Rejection))]
 pub(super) async fn list(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -28,7 +27,7 @@ pub(super) async fn list(
 
 /// Show an organization
 #[utoipa::path(get, path = "/organizations/{id}", tag = "organizations", operation_id = "get_organization", params(("id" = OrganizationId, Path)),
-    responses((status = 200, body = Organization), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Organization), Rejection))]
 pub(super) async fn show(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -41,7 +40,7 @@ pub(super) async fn show(
 ///
 /// Only its admins receive the e-mail addresses; for other callers they are empty.
 #[utoipa::path(get, path = "/organizations/{id}/members", tag = "organizations", operation_id = "list_members", params(("id" = OrganizationId, Path), PageQuery),
-    responses((status = 200, body = Page<Member>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<Member>), Rejection))]
 pub(super) async fn members(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -54,7 +53,7 @@ pub(super) async fn members(
 
 /// List the links that invite members, newest first
 #[utoipa::path(get, path = "/organizations/{id}/invitations", tag = "organizations", operation_id = "list_member_invitations", params(("id" = OrganizationId, Path), PageQuery),
-    responses((status = 200, body = Page<Invitation>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<Invitation>), Rejection))]
 pub(super) async fn invitations(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -68,7 +67,7 @@ pub(super) async fn invitations(
 
 /// List the workers of an organization, by name
 #[utoipa::path(get, path = "/organizations/{id}/workers", tag = "organizations", operation_id = "list_workers", params(("id" = OrganizationId, Path), PageQuery),
-    responses((status = 200, body = Page<Worker>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<Worker>), Rejection))]
 pub(super) async fn workers(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -83,7 +82,7 @@ pub(super) async fn workers(
 ///
 /// Only this response contains the token. It works once, for 24 hours: `undertone-worker enroll <token>`.
 #[utoipa::path(post, path = "/organizations/{id}/workers", tag = "organizations", operation_id = "enrol_worker", params(("id" = OrganizationId, Path)), request_body = NewEnrolment,
-    responses((status = 201, body = Enrolment), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 201, body = Enrolment), Rejection))]
 pub(super) async fn enrol(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,

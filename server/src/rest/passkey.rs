@@ -6,10 +6,10 @@ use undertone_api::id::PasskeyId;
 use undertone_api::passkey::{
     NewPasskey, NewPasskeyChallenge, Passkey, PasskeyChallenge, PasskeySignIn, SignInChallenge,
 };
-use undertone_api::problem::Problem;
 use undertone_api::session::Session;
 
 use super::extract::{Caller, CallerOrigin, Json, Path};
+use super::openapi::response::WrongCredentials;
 use super::problem::Rejection;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::service::{passkey, session};
@@ -19,7 +19,7 @@ use undertone_server_core::service::{passkey, session};
 /// With the token of a half session for the second step; without, for a passkey alone. It is valid for five minutes and
 /// one sign-in.
 #[utoipa::path(post, path = "/session/passkey/challenge", tag = "session", operation_id = "start_passkey_sign_in", security(()), request_body = SignInChallenge,
-    responses((status = 200, body = PasskeyChallenge), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = PasskeyChallenge), WrongCredentials, Rejection))]
 pub(super) async fn sign_in_challenge(
     State(ctx): State<Ctx>,
     Json(given): Json<SignInChallenge>,
@@ -31,7 +31,7 @@ pub(super) async fn sign_in_challenge(
 ///
 /// Alone, or as the second step after the password. The passkey must verify its user: by PIN, fingerprint or face.
 #[utoipa::path(post, path = "/session/passkey", tag = "session", operation_id = "sign_in_by_passkey", security(()), request_body = PasskeySignIn,
-    responses((status = 200, body = Session), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Session), WrongCredentials, Rejection))]
 pub(super) async fn sign_in(
     State(ctx): State<Ctx>,
     CallerOrigin(origin): CallerOrigin,
@@ -44,7 +44,7 @@ pub(super) async fn sign_in(
 ///
 /// It is valid for five minutes, for this session and for one answer.
 #[utoipa::path(post, path = "/me/passkeys/challenge", tag = "account", operation_id = "start_passkey", request_body = NewPasskeyChallenge,
-    responses((status = 200, body = PasskeyChallenge), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = PasskeyChallenge), Rejection))]
 pub(super) async fn challenge(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -55,7 +55,7 @@ pub(super) async fn challenge(
 
 /// List the caller's passkeys, newest first
 #[utoipa::path(get, path = "/me/passkeys", tag = "account", operation_id = "list_passkeys",
-    responses((status = 200, body = Vec<Passkey>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Vec<Passkey>), Rejection))]
 pub(super) async fn list(State(ctx): State<Ctx>, Caller(actor): Caller) -> Result<Json<Vec<Passkey>>, Rejection> {
     Ok(Json(passkey::list(&ctx, &actor).await?))
 }
@@ -64,7 +64,7 @@ pub(super) async fn list(State(ctx): State<Ctx>, Caller(actor): Caller) -> Resul
 ///
 /// It signs in alone, and is a second factor after the password. At most 10.
 #[utoipa::path(post, path = "/me/passkeys", tag = "account", operation_id = "register_passkey", request_body = NewPasskey,
-    responses((status = 201, body = Passkey), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 201, body = Passkey), Rejection))]
 pub(super) async fn create(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -75,7 +75,7 @@ pub(super) async fn create(
 
 /// Remove a passkey of the caller
 #[utoipa::path(delete, path = "/me/passkeys/{id}", tag = "account", operation_id = "remove_passkey", params(("id" = PasskeyId, Path)),
-    responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 204), Rejection))]
 pub(super) async fn remove(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,

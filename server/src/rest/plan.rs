@@ -2,7 +2,6 @@
 
 use axum::extract::State;
 use undertone_api::plan::{NewPlan, Plan};
-use undertone_api::problem::Problem;
 
 use super::extract::{Caller, Json};
 use super::problem::Rejection;
@@ -11,7 +10,7 @@ use undertone_server_core::service::plan;
 
 /// Compute the cost of a job to each owner, and whether the budgets admit it
 #[utoipa::path(post, path = "/plans", tag = "jobs", operation_id = "plan_job", request_body = NewPlan,
-    responses((status = 200, body = Plan), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Plan), Rejection))]
 pub(super) async fn plan(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,

@@ -8,12 +8,12 @@ use serde::Deserialize;
 use undertone_api::id::{ConsortiumId, DatasetId, JobId, QuestionId};
 use undertone_api::job::AskingJob;
 use undertone_api::page::{Page, PageQuery};
-use undertone_api::problem::Problem;
 use undertone_api::question::{
     Annotation, AnnotationQueue, ExportFormat, ImportResult, NewAnnotation, Question, QuestionState,
 };
 
 use super::extract::{Caller, Json, Path, Query};
+use super::openapi::response::WrongState;
 use super::problem::Rejection;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::nul_bytes;
@@ -56,7 +56,7 @@ pub(super) struct ImportQuery {
 
 /// List the jobs of a consortium with questions, newest first, at most 100
 #[utoipa::path(get, path = "/consortia/{id}/questions", tag = "questions", operation_id = "list_asking_jobs", params(("id" = ConsortiumId, Path)),
-    responses((status = 200, body = Vec<AskingJob>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Vec<AskingJob>), Rejection))]
 pub(super) async fn asking(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -67,7 +67,7 @@ pub(super) async fn asking(
 
 /// List a job's questions, in the order in which they are asked
 #[utoipa::path(get, path = "/jobs/{id}/questions", tag = "questions", operation_id = "list_questions", params(("id" = JobId, Path), ListQuery),
-    responses((status = 200, body = Page<Question>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<Question>), WrongState, Rejection))]
 pub(super) async fn list(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -84,7 +84,7 @@ pub(super) async fn list(
 /// The most uncertain first. The listed questions are reserved for the caller for five minutes: other annotators
 /// receive others, if there are any.
 #[utoipa::path(get, path = "/jobs/{id}/questions/next", tag = "questions", operation_id = "next_questions", params(("id" = JobId, Path)),
-    responses((status = 200, body = AnnotationQueue), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = AnnotationQueue), WrongState, Rejection))]
 pub(super) async fn next(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -97,7 +97,7 @@ pub(super) async fn next(
 ///
 /// Once; the same answer again changes nothing, and a skipped question can still be answered.
 #[utoipa::path(post, path = "/questions/{id}/annotations", tag = "questions", operation_id = "annotate_question", params(("id" = QuestionId, Path)), request_body = NewAnnotation,
-    responses((status = 201, body = Annotation), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 201, body = Annotation), Rejection))]
 pub(super) async fn annotate(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -109,7 +109,7 @@ pub(super) async fn annotate(
 
 /// Withdraw an answer of the caller, while the round is open
 #[utoipa::path(post, path = "/questions/{id}/annotations/undo", tag = "questions", operation_id = "take_back_annotation", params(("id" = QuestionId, Path)),
-    responses((status = 200, body = Annotation), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Annotation), Rejection))]
 pub(super) async fn take_back(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -125,7 +125,7 @@ pub(super) async fn take_back(
 /// `<Choice>` for each label of the job.
 #[utoipa::path(get, path = "/jobs/{id}/questions/export", tag = "questions", operation_id = "export_questions", params(("id" = JobId, Path), ExportQuery),
     responses((status = 200, content((String = "application/x-ndjson"), (String = "text/csv"), (Vec<Object> = "application/json"))),
-        (status = "default", body = Problem, content_type = "application/problem+json")))]
+        WrongState, Rejection))]
 pub(super) async fn export(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -149,7 +149,7 @@ pub(super) async fn export(
 /// counts among the unknown labels. At most 20,000 lines and 16 MiB.
 #[utoipa::path(post, path = "/jobs/{id}/questions/import", tag = "questions", operation_id = "import_answers", params(("id" = JobId, Path), ImportQuery),
     request_body(content((String = "application/x-ndjson"), (String = "application/json"))),
-    responses((status = 200, body = ImportResult), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = ImportResult), Rejection))]
 pub(super) async fn import(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,

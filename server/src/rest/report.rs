@@ -6,10 +6,10 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use undertone_api::id::{ConsortiumId, JobId};
 use undertone_api::job::Job;
-use undertone_api::problem::Problem;
 use undertone_api::report::ReportFile;
 
 use super::extract::{Caller, Json, Path};
+use super::openapi::response::WrongState;
 use super::problem::Rejection;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::service::report;
@@ -19,7 +19,7 @@ use undertone_server_core::service::report;
 /// Arms, learning curves, audits, the cost at every level, and the whole spec: `POST /consortia/{id}/jobs/again`
 /// proposes the same job from it.
 #[utoipa::path(get, path = "/jobs/{id}/report", tag = "jobs", operation_id = "get_report", params(("id" = JobId, Path)),
-    responses((status = 200, body = ReportFile), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = ReportFile), WrongState, Rejection))]
 pub(super) async fn show(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -31,7 +31,7 @@ pub(super) async fn show(
 /// Download a job's report as a self-contained page
 #[utoipa::path(get, path = "/jobs/{id}/report.html", tag = "jobs", operation_id = "get_report_document", params(("id" = JobId, Path)),
     responses((status = 200, body = String, content_type = "text/html"),
-        (status = "default", body = Problem, content_type = "application/problem+json")))]
+        WrongState, Rejection))]
 pub(super) async fn document(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -51,7 +51,7 @@ pub(super) async fn document(
 /// Exactly the spec that was signed then; propose a changed one with `POST /consortia/{id}/jobs`. The owners must
 /// approve it again.
 #[utoipa::path(post, path = "/consortia/{id}/jobs/again", tag = "jobs", operation_id = "propose_job_again", params(("id" = ConsortiumId, Path)), request_body = ReportFile,
-    responses((status = 201, body = Job), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 201, body = Job), Rejection))]
 pub(super) async fn again(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,

@@ -6,7 +6,6 @@ use undertone_api::id::{ConsortiumId, MemberId, OrganizationId, WorkerId};
 use undertone_api::member::Member;
 use undertone_api::organization::Organization;
 use undertone_api::page::{Page, PageQuery};
-use undertone_api::problem::Problem;
 use undertone_api::retirement::{AccountState, RetiredMember, StatedReason};
 use undertone_api::worker::{Enrolment, Worker};
 
@@ -22,7 +21,7 @@ use undertone_server_core::service::{retirement, worker};
 /// the other parties while its quorum allows.
 #[utoipa::path(post, path = "/organizations/{id}/workers/{worker}/retirement", tag = "organizations", operation_id = "retire_worker",
     params(("id" = OrganizationId, Path), ("worker" = WorkerId, Path)), request_body = StatedReason,
-    responses((status = 200, body = Worker), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Worker), Rejection))]
 pub(super) async fn retire_worker(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -38,7 +37,7 @@ pub(super) async fn retire_worker(
 /// the write-off by returning with its key and its receipts.
 #[utoipa::path(post, path = "/organizations/{id}/workers/{worker}/write-off", tag = "organizations", operation_id = "write_off_worker",
     params(("id" = OrganizationId, Path), ("worker" = WorkerId, Path)), request_body = StatedReason,
-    responses((status = 200, body = Worker), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Worker), Rejection))]
 pub(super) async fn write_off_worker(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -53,7 +52,7 @@ pub(super) async fn write_off_worker(
 /// Its former key signs in again. A worker that was replaced stays retired.
 #[utoipa::path(post, path = "/organizations/{id}/workers/{worker}/restoration", tag = "organizations", operation_id = "restore_worker",
     params(("id" = OrganizationId, Path), ("worker" = WorkerId, Path)), request_body = StatedReason,
-    responses((status = 200, body = Worker), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Worker), Rejection))]
 pub(super) async fn restore_worker(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -69,7 +68,7 @@ pub(super) async fn restore_worker(
 /// spending stays charged.
 #[utoipa::path(post, path = "/organizations/{id}/workers/{worker}/replacement", tag = "organizations", operation_id = "replace_worker",
     params(("id" = OrganizationId, Path), ("worker" = WorkerId, Path)),
-    responses((status = 201, body = Enrolment), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 201, body = Enrolment), Rejection))]
 pub(super) async fn replace_worker(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -81,7 +80,7 @@ pub(super) async fn replace_worker(
 /// List the retired members of an organization, the last retired first
 #[utoipa::path(get, path = "/organizations/{id}/retired-members", tag = "organizations", operation_id = "list_retired_members",
     params(("id" = OrganizationId, Path), PageQuery),
-    responses((status = 200, body = Page<RetiredMember>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<RetiredMember>), Rejection))]
 pub(super) async fn list_retired_members(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -97,7 +96,7 @@ pub(super) async fn list_retired_members(
 /// Their roles there, their sessions and their open links end at once; their API keys too if no other role remains.
 #[utoipa::path(post, path = "/organizations/{id}/members/{member}/retirement", tag = "organizations", operation_id = "retire_member",
     params(("id" = OrganizationId, Path), ("member" = MemberId, Path)), request_body = StatedReason,
-    responses((status = 200, body = RetiredMember), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = RetiredMember), Rejection))]
 pub(super) async fn retire_member(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -110,7 +109,7 @@ pub(super) async fn retire_member(
 /// Restore a retired member of an organization, with their former roles there
 #[utoipa::path(post, path = "/organizations/{id}/members/{member}/restoration", tag = "organizations", operation_id = "restore_member",
     params(("id" = OrganizationId, Path), ("member" = MemberId, Path)), request_body = StatedReason,
-    responses((status = 200, body = Member), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Member), Rejection))]
 pub(super) async fn restore_member(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -126,7 +125,7 @@ pub(super) async fn restore_member(
 /// consortia. Its ledgers and receipts stay readable and verifiable.
 #[utoipa::path(post, path = "/consortia/{id}/organizations/{organization}/retirement", tag = "consortia", operation_id = "retire_organization",
     params(("id" = ConsortiumId, Path), ("organization" = OrganizationId, Path)), request_body = StatedReason,
-    responses((status = 200, body = Organization), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Organization), Rejection))]
 pub(super) async fn retire_organization(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -139,7 +138,7 @@ pub(super) async fn retire_organization(
 /// Restore a retired organization in a consortium
 #[utoipa::path(post, path = "/consortia/{id}/organizations/{organization}/restoration", tag = "consortia", operation_id = "restore_organization",
     params(("id" = ConsortiumId, Path), ("organization" = OrganizationId, Path)), request_body = StatedReason,
-    responses((status = 200, body = Organization), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Organization), Rejection))]
 pub(super) async fn restore_organization(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -153,7 +152,7 @@ pub(super) async fn restore_organization(
 ///
 /// For operators.
 #[utoipa::path(get, path = "/members", tag = "account", operation_id = "list_accounts", params(PageQuery),
-    responses((status = 200, body = Page<AccountState>), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Page<AccountState>), Rejection))]
 pub(super) async fn list_accounts(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -168,7 +167,7 @@ pub(super) async fn list_accounts(
 /// For operators. Its sessions, API keys, roles and open links end at once. The last operator cannot be retired.
 #[utoipa::path(post, path = "/members/{id}/retirement", tag = "account", operation_id = "retire_account",
     params(("id" = MemberId, Path)), request_body = StatedReason,
-    responses((status = 200, body = AccountState), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = AccountState), Rejection))]
 pub(super) async fn retire_account(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -183,7 +182,7 @@ pub(super) async fn retire_account(
 /// For operators. Its sessions and API keys stay ended.
 #[utoipa::path(post, path = "/members/{id}/restoration", tag = "account", operation_id = "restore_account",
     params(("id" = MemberId, Path)), request_body = StatedReason,
-    responses((status = 200, body = AccountState), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = AccountState), Rejection))]
 pub(super) async fn restore_account(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,

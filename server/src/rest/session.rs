@@ -4,10 +4,11 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use undertone_api::account::{HalfSession, IdentityProof, SecondStep};
-use undertone_api::problem::{Code, Problem};
+use undertone_api::problem::Code;
 use undertone_api::session::{RefreshRequest, Session, SignIn, TokenPair};
 
 use super::extract::{Caller, CallerOrigin, Json};
+use super::openapi::response::WrongCredentials;
 use super::problem::Rejection;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::service::session::{self, RenewedSession, SignInResult};
@@ -19,7 +20,7 @@ use undertone_server_core::service::session::{self, RenewedSession, SignInResult
 #[utoipa::path(post, path = "/session", tag = "session", operation_id = "sign_in", security(()), request_body = SignIn,
     responses((status = 200, body = Session, description = "Signed in"),
         (status = 202, body = HalfSession, description = "The password is correct, and a second step is required"),
-        (status = "default", body = Problem, content_type = "application/problem+json")))]
+        WrongCredentials, Rejection))]
 pub(super) async fn sign_in(
     State(ctx): State<Ctx>,
     CallerOrigin(origin): CallerOrigin,
@@ -36,7 +37,7 @@ pub(super) async fn sign_in(
 /// Six digits of the authenticator, or a recovery code; either works once. After 5 wrong codes within 15 minutes:
 /// `rate_limited`.
 #[utoipa::path(post, path = "/session/second-factor", tag = "session", operation_id = "finish_sign_in", security(()), request_body = SecondStep,
-    responses((status = 200, body = Session), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = Session), WrongCredentials, Rejection))]
 pub(super) async fn finish(
     State(ctx): State<Ctx>,
     CallerOrigin(origin): CallerOrigin,
@@ -50,7 +51,7 @@ pub(super) async fn finish(
 /// A refresh token works once. If its response was lost, it works again after 30 seconds, until a token of that
 /// response is used. Using an older one ends the session.
 #[utoipa::path(post, path = "/session/refresh", tag = "session", operation_id = "refresh_session", security(()), request_body = RefreshRequest,
-    responses((status = 200, body = TokenPair), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 200, body = TokenPair), WrongCredentials, Rejection))]
 pub(super) async fn refresh(
     State(ctx): State<Ctx>,
     Json(refresh): Json<RefreshRequest>,
@@ -69,7 +70,7 @@ pub(super) async fn refresh(
 /// By the password, by a code of the second factor, or by a passkey. Operations that create credentials or remove
 /// access require a proof that is at most 10 minutes old; a sign-in is one.
 #[utoipa::path(post, path = "/session/proof", tag = "session", operation_id = "prove_identity", request_body = IdentityProof,
-    responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 204), WrongCredentials, Rejection))]
 pub(super) async fn prove(
     State(ctx): State<Ctx>,
     Caller(actor): Caller,
@@ -81,7 +82,7 @@ pub(super) async fn prove(
 
 /// Sign out
 #[utoipa::path(delete, path = "/session", tag = "session", operation_id = "sign_out",
-    responses((status = 204), (status = "default", body = Problem, content_type = "application/problem+json")))]
+    responses((status = 204), Rejection))]
 pub(super) async fn sign_out(State(ctx): State<Ctx>, Caller(actor): Caller) -> Result<StatusCode, Rejection> {
     session::sign_out(&ctx, &actor).await?;
     Ok(StatusCode::NO_CONTENT)

@@ -3,12 +3,13 @@
 use std::{fs, path::Path};
 
 /// The folders of the workspace's crates. `tests/integration` is left out: these tests name libraries in texts.
-pub(in super::super) const FOLDERS: [&str; 13] = [
+pub(in super::super) const FOLDERS: [&str; 14] = [
     "privacy",
     "secure-aggregation",
     "api",
     "proto",
     "failpoints",
+    "configuration",
     "migrations",
     "onnx",
     "app",

@@ -12,8 +12,9 @@ use super::pages::{extract_fenced, extract_inline_code, load_all};
 const MATRIX: &str = "server/src/matrix/rest.rs";
 
 /// Pages of specs: their first example is the spec of a kind.
-const SPECS: [(&str, &str); 4] = [
+const SPECS: [(&str, &str); 5] = [
     ("docs/src/reference/jobs/active-learning.md", "active_learning"),
+    ("docs/src/reference/jobs/analytics.md", "analytics"),
     ("docs/src/reference/jobs/dp-sgd.md", "dp_sgd"),
     ("docs/src/reference/jobs/evaluation.md", "evaluation"),
     ("docs/src/reference/jobs/transcription.md", "transcription"),

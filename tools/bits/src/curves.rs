@@ -42,7 +42,7 @@ pub(crate) fn record(facts: &mut Facts) {
 
 /// The number of kinds of events. A new kind does not compile until it is added here: add it to [`Seed::events`] too,
 /// whose kinds are counted.
-const KINDS: usize = 15;
+const KINDS: usize = 16;
 
 const fn kind(event: &Event) -> usize {
     match event {
@@ -61,5 +61,6 @@ const fn kind(event: &Event) -> usize {
         Event::TruncatedLaplace { .. } => 12,
         Event::Selected { .. } => 13,
         Event::Substituted { .. } => 14,
+        Event::PoissonSampledDistributedDiscreteGaussian { .. } => 15,
     }
 }

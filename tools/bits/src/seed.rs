@@ -75,14 +75,14 @@ impl Seed {
         NoiseSteps::new(self.uniform(8.0, 1e5)).expect("at least 8")
     }
 
-    fn distributed(&mut self) -> Event {
-        Event::DistributedDiscreteGaussian(DistributedNoise {
+    fn distributed(&mut self) -> DistributedNoise {
+        DistributedNoise {
             clip: self.length(),
             noise: self.length(),
             contributors: self.count(500),
             dimension: self.count(5000),
             rounding_bias: self.delta(),
-        })
+        }
     }
 
     fn threshold(&mut self, shown: Shown) -> Event {
@@ -132,7 +132,7 @@ impl Seed {
             Event::NonPrivate,
             Event::DiscreteGaussian { noise_multiplier, steps },
             Event::PoissonSampledDiscreteGaussian { sampling_rate, noise_multiplier: self.noise(0.4, 6.0), steps },
-            self.distributed(),
+            Event::DistributedDiscreteGaussian(self.distributed()),
             self.threshold(Shown::Counts),
             self.threshold(Shown::CountsTight),
             self.threshold(Shown::Set),
@@ -143,6 +143,7 @@ impl Seed {
             Event::Substituted { of: Box::new(self.sampled()) },
             self.threshold(Shown::CountsRenyi),
             self.threshold(Shown::SetRenyi),
+            Event::PoissonSampledDistributedDiscreteGaussian { sampling_rate, noise: Box::new(self.distributed()) },
         ]
     }
 }

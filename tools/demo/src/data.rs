@@ -8,28 +8,29 @@ use undertone_api::budget::NewBudget;
 use undertone_api::dataset::DatasetContent;
 use undertone_api::worker::NewEnrolment;
 use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
-use undertone_server_core::ctx::Ctx;
+use undertone_server_core::ctx::{Ctx, JobChannels};
 use undertone_server_core::service::{budget, dataset, worker};
 
 use crate::consortium::{DemoConsortium, PartyMember};
 use crate::process::{WorkerDaemon, WorkerProgram};
 use crate::recipe::{CorpusFolder, DatasetRecipe, DemoRecipe, GROUPS, PartyRecipe, UTTERANCES, utterances};
+use crate::transcription::{self, LocalRecognizers};
 use crate::{DemoError, explain_refusal, questions};
 
-/// The lifetime limit of every private dataset, for each unit.
+/// The lifetime limit of every private dataset of speech or queries.
 const LIMIT: (f64, f64) = (10.0, 1e-5);
 /// The time within which the workers must register their datasets.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The policy of every site of the demo, including the lead's, whose policy must allow the kinds of jobs as well.
-const POLICY: &str = r#"# A site of the demo: both kinds of job may run, and what they may spend is enough for both.
+const POLICY: &str = r#"# A site of the demo: the kinds of its jobs may run, and what they may spend is enough for each.
 [jobs]
-kinds = ["dp_sgd", "active_learning"]
+kinds = ["dp_sgd", "active_learning", "transcription"]
 approval = "steward"
 least_noise_multiplier = 0.5
 most_epsilon_per_job = 10.0
 # The demo's data are made up: nobody has to wait long for their releases.
-release_period_seconds = { dp_sgd = 0.1, active_learning = 1.0 }
+release_period_seconds = { dp_sgd = 0.1, active_learning = 1.0, transcription = 1.0 }
 
 # The demo's jobs protect records. A budget for speakers beside this one would refuse them: nothing bounds what a speaker loses, who
 # may have any number of records.
@@ -37,6 +38,13 @@ release_period_seconds = { dp_sgd = 0.1, active_learning = 1.0 }
 epsilon = 10.0
 delta = 1e-5
 "#;
+
+/// Returns the policy of every site. The recordings alone have an account of words: no other job of the demo charges it.
+fn policy() -> String {
+    let (epsilon, delta) = transcription::LIMIT;
+    let dataset = transcription::DATASET;
+    format!("{POLICY}\n[datasets.\"{dataset}\"]\nbudget.words = {{ epsilon = {epsilon:?}, delta = {delta:?} }}\n")
+}
 
 /// Enrols every worker, prepares its data, starts it and sets the budgets. The workers end when the returned value is
 /// dropped.
@@ -46,6 +54,7 @@ pub(super) async fn start_sites(
     program: &WorkerProgram,
     recipe: &DemoRecipe,
     consortium: &DemoConsortium,
+    recognizers: Option<&LocalRecognizers>,
 ) -> Result<Vec<WorkerDaemon>, DemoError> {
     let sites = dir.join("sites");
     std::fs::create_dir_all(&sites)?;
@@ -58,7 +67,7 @@ pub(super) async fn start_sites(
         let site = sites.join(party.site);
         std::fs::create_dir_all(&site)?;
         enrol(ctx, program, &site, person).await?;
-        std::fs::write(site.join("policy.toml"), POLICY)?;
+        std::fs::write(site.join("policy.toml"), policy())?;
         pin(program, &site, person).await?;
         keep_key(&dir.join("stewards"), party.site, person)?;
         for data in &party.datasets {
@@ -70,8 +79,14 @@ pub(super) async fn start_sites(
     println!("two clinics and the archive: prepare what people ask their assistants");
     let folders: Vec<PathBuf> = recipe.parties.iter().map(|party| sites.join(party.site)).collect();
     questions::prepare(program, &folders).await?;
+    if let Some(recognizers) = recognizers {
+        println!("{}: prepares `{}`", recipe.parties[transcription::PARTY].name, transcription::DATASET);
+        recognizers.prepare(program, &folders[transcription::PARTY]).await?;
+    }
     let mut daemons = start(dir, &sites, program, &recipe.parties)?;
-    wait_for_datasets(ctx, recipe, consortium, &mut daemons).await?;
+    let speech: usize = recipe.parties.iter().map(|party| party.datasets.len()).sum();
+    let expected = speech + questions::DATASETS + usize::from(recognizers.is_some());
+    wait_for_datasets(ctx, expected, consortium, &mut daemons).await?;
     set_budgets(ctx, consortium).await?;
     Ok(daemons)
 }
@@ -173,17 +188,15 @@ fn start(
     started.collect()
 }
 
-/// Waits until the server knows every dataset.
+/// Waits until the server knows the expected number of datasets.
 async fn wait_for_datasets(
     ctx: &Ctx,
-    recipe: &DemoRecipe,
+    expected: usize,
     consortium: &DemoConsortium,
     daemons: &mut [WorkerDaemon],
 ) -> Result<(), DemoError> {
-    let speech: usize = recipe.parties.iter().map(|party| party.datasets.len()).sum();
-    let expected = speech + questions::DATASETS;
     let end = tokio::time::Instant::now() + PATIENCE;
-    let mut waiter = ctx.changes().subscribe();
+    let mut waiter = ctx.changes().subscribe_to_display();
     loop {
         let actor = &consortium.people[0].actor;
         let datasets =
@@ -200,26 +213,25 @@ async fn wait_for_datasets(
                 "'s workers registered {count} of {expected} datasets in time; see logs/"
             )));
         }
-        waiter.wait(Duration::from_millis(500)).await;
+        waiter.wait(JobChannels::ALL, Duration::from_millis(500)).await;
     }
 }
 
 async fn set_budgets(ctx: &Ctx, consortium: &DemoConsortium) -> Result<(), DemoError> {
     let wrong = |error| DemoError::Job(format!("'s budget is wrong: {error}"));
-    let (epsilon, delta) = (Epsilon::new(LIMIT.0).map_err(wrong)?, Delta::new(LIMIT.1).map_err(wrong)?);
     for person in &consortium.people[1..] {
         let own =
             dataset::list(ctx, &person.actor, consortium.id).await.map_err(explain_refusal("listing the datasets"))?;
         for dataset in own.iter().filter(|dataset| dataset.organization == person.organization) {
-            let units: &[PrivacyUnit] = match dataset.content {
+            let (unit, limit) = match dataset.content {
                 // The unit that the demo's jobs protect: a limit for speakers would refuse them.
-                DatasetContent::Speech | DatasetContent::Queries => &[PrivacyUnit::Record],
-                DatasetContent::Recordings => &[PrivacyUnit::Words],
+                DatasetContent::Speech | DatasetContent::Queries => (PrivacyUnit::Record, LIMIT),
+                DatasetContent::Recordings => (PrivacyUnit::Words, transcription::LIMIT),
+                DatasetContent::Table => (PrivacyUnit::User, LIMIT),
             };
-            for &unit in units {
-                let new = NewBudget { unit, epsilon, delta, filter: None };
-                budget::set(ctx, &person.actor, dataset.id, new).await.map_err(explain_refusal("setting a budget"))?;
-            }
+            let (epsilon, delta) = (Epsilon::new(limit.0).map_err(wrong)?, Delta::new(limit.1).map_err(wrong)?);
+            let new = NewBudget { unit, epsilon, delta, filter: None };
+            budget::set(ctx, &person.actor, dataset.id, new).await.map_err(explain_refusal("setting a budget"))?;
         }
     }
     Ok(())

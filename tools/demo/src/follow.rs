@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use undertone_api::id::JobId;
 use undertone_api::job::{Job, JobProgress, JobState, Measurement};
-use undertone_server_core::ctx::Ctx;
+use undertone_server_core::ctx::{Ctx, JobChannels};
 use undertone_server_core::service::job;
 
 use crate::consortium::DemoConsortium;
@@ -30,7 +30,7 @@ pub(super) async fn follow_job(
         .allowed_measurements()
         .tests
         .len();
-    let mut waiter = ctx.changes().subscribe();
+    let mut waiter = ctx.changes().subscribe_to_display();
     let mut count = 0;
     let mut shown_wait = String::new();
     let mut last = Instant::now();
@@ -53,7 +53,7 @@ pub(super) async fn follow_job(
                 other => Err(DemoError::Job(format!("is {}: {}", other.label(), job.reason.unwrap_or_default()))),
             };
         }
-        waiter.wait(LOOK_AGAIN).await;
+        waiter.wait(JobChannels::ALL, LOOK_AGAIN).await;
     }
 }
 

@@ -4,7 +4,7 @@
 //! The server runs in this process; the demo founds everything through the service layer, as people would in a browser.
 //! Each organization has its own site under the demo's folder and a real `undertone-worker` process, which has enrolled
 //! with a token and knows only its own folder. To change the demo: `recipe.rs` (the data of each party), `job.rs` (the
-//! training job) and `questions.rs` (the questions to annotators).
+//! training job), `questions.rs` (the questions to annotators) and `transcription.rs` (the recordings of a clinic).
 
 mod consortium;
 mod data;
@@ -14,6 +14,7 @@ mod process;
 mod questions;
 mod recipe;
 mod table;
+mod transcription;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -30,6 +31,7 @@ use undertone_server_core::{Config, Ctx, StartError};
 use consortium::DemoConsortium;
 use process::{WorkerError, WorkerProgram};
 use recipe::DemoRecipe;
+use transcription::LocalRecognizers;
 
 /// A consortium with its workers on this machine.
 #[derive(Parser)]
@@ -156,7 +158,7 @@ async fn run(options: &DemoOptions, config: Config) -> Result<(), DemoError> {
     }
 }
 
-/// Founds the consortium, starts the sites, launches both jobs and prints their progress.
+/// Founds the consortium, starts the sites, launches the jobs and prints their progress.
 async fn play(
     ctx: &Ctx,
     options: &DemoOptions,
@@ -167,8 +169,9 @@ async fn play(
     let recipe = DemoRecipe::new(options.data.as_deref())?;
     let consortium = DemoConsortium::establish(ctx, &recipe).await?;
     consortium.print(ctx, dir);
-    // The worker processes end when this value is dropped, however the demo ends.
-    let _workers = data::start_sites(ctx, dir, program, &recipe, &consortium).await?;
+    // The recognizers and the worker processes end when these values are dropped, however the demo ends.
+    let recognizers = LocalRecognizers::start().await?;
+    let _workers = data::start_sites(ctx, dir, program, &recipe, &consortium, recognizers.as_ref()).await?;
     let job = job::launch(ctx, &recipe, &consortium).await?;
     println!(
         "[{:>4} s] the job is proposed and approved: {}/c/{}/jobs/{job}",
@@ -177,6 +180,10 @@ async fn play(
         consortium.id
     );
     let asking = questions::launch(ctx, &consortium).await?;
+    let transcription = match &recognizers {
+        Some(_) => Some(transcription::launch(ctx, &consortium).await?),
+        None => None,
+    };
     let end = {
         let mut training = std::pin::pin!(follow::follow_job(ctx, &consortium, job, began));
         let mut announcement = std::pin::pin!(questions::announce(ctx, &consortium, asking, began));
@@ -193,8 +200,13 @@ async fn play(
     if let Ok(job) = &end {
         println!("\n{}", table::report(job));
     }
+    let transcribed = match transcription {
+        Some(job) => transcription::follow(ctx, &consortium, job, began).await,
+        None => Ok(()),
+    };
+    let end = end.map(|_| ()).and(transcribed);
     if options.exit {
-        return end.map(|_| ());
+        return end;
     }
     if let Err(error) = end {
         println!("{error}");

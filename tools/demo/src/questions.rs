@@ -13,7 +13,7 @@ use undertone_api::job::active_learning::{
 use undertone_api::job::{NewJob, Spec};
 use undertone_privacy::kanon::Shown;
 use undertone_privacy::{Epsilon, PrivacyUnit, SamplingRate, UnitError};
-use undertone_server_core::ctx::Ctx;
+use undertone_server_core::ctx::{Ctx, JobChannels};
 use undertone_server_core::service::{dataset, job, question};
 
 use crate::consortium::DemoConsortium;
@@ -145,7 +145,7 @@ fn spec(datasets: &[Dataset]) -> Result<ActiveLearning, DemoError> {
 /// Prints the address of the first questions when they are ready, or the reason if the job ended without any.
 pub(super) async fn announce(ctx: &Ctx, consortium: &DemoConsortium, id: JobId, began: Instant) {
     let actor = &consortium.people[0].actor;
-    let mut waiter = ctx.changes().subscribe();
+    let mut waiter = ctx.changes().subscribe_to_display();
     loop {
         // If the questions cannot be read, the demo continues without this line; the page shows the reason.
         let Ok(jobs) = question::asking(ctx, actor, consortium.id).await else { return };
@@ -167,7 +167,7 @@ pub(super) async fn announce(ctx: &Ctx, consortium: &DemoConsortium, id: JobId, 
             return;
         }
         tokio::select! {
-            () = waiter.wait(LOOK_AGAIN) => {}
+            () = waiter.wait(JobChannels::ALL, LOOK_AGAIN) => {}
             () = ctx.shutdown.cancelled() => return,
         }
     }

@@ -323,7 +323,7 @@ fn check_outside(manifest: &Manifest, dataset: &Dataset) -> Result<(), ManifestF
 
 /// Checks that model and limits follow from the spec, and that the manifest is in force.
 fn check_limits(manifest: &Manifest, local: &LocalDataset, now: OffsetDateTime) -> Result<(), ManifestFault> {
-    if manifest.model != manifest.spec.model(local.inputs) {
+    if manifest.model != manifest.spec.model(local.facts.inputs) {
         return Err(ManifestFault::Model(local.name.clone()));
     }
     if !manifest.has_valid_origin() {

@@ -9,9 +9,8 @@
 use std::path::{Path, PathBuf};
 
 use time::OffsetDateTime;
-use undertone_api::dataset::{Dataset, DatasetContent, DatasetRegistration, SizeClass, Visibility};
+use undertone_api::dataset::{Dataset, DatasetRegistration, SizeClass, Visibility};
 use undertone_api::id::{DatasetId, LineageId, OrganizationId, WorkerId};
-use undertone_privacy::PrivacyUnit;
 
 use super::folder::{Folder, FolderError, check_name};
 use super::lineage::error::LineageError;
@@ -49,7 +48,7 @@ impl From<DatasetsError> for LineageError {
 }
 
 /// A dataset at this site. Exact counts stay here; only [`LocalDataset::registration`] is disclosed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct LocalDataset {
     /// The name of the dataset and of its folder.
     pub name: String,
@@ -59,44 +58,30 @@ pub struct LocalDataset {
     pub id: Option<DatasetId>,
     /// The visibility by the site's policy.
     pub visibility: Visibility,
-    /// The kind of content.
-    pub content: DatasetContent,
     /// The folder.
     pub folder: PathBuf,
-    /// The number of coefficients in a frame; 0 for queries.
-    pub inputs: u32,
-    /// The number of label classes, as declared where the dataset is not public. For queries 0 unless they are public.
-    pub classes: u32,
-    /// The exact number of training records: utterances, or occurrences of queries.
-    pub records: u64,
-    /// The exact number of training speakers; 0 for queries.
-    pub speakers: u64,
-    /// The exact number of test records.
-    pub test_records: u64,
-    /// The exact number of training users; `None` without a column of users.
-    pub users: Option<u64>,
-    /// Seconds of audio, rounded up; for recordings only.
-    pub seconds: Option<u64>,
-    /// The units that can be protected in the data, ascending.
-    pub units: Vec<PrivacyUnit>,
+    /// The content and its exact sizes.
+    pub facts: DatasetFacts,
 }
 
 impl LocalDataset {
     /// Returns the facts disclosed to the server: sizes only as size classes.
     pub fn registration(&self) -> DatasetRegistration {
+        let facts = &self.facts;
         DatasetRegistration {
             name: self.name.clone(),
             lineage: self.lineage,
             visibility: self.visibility,
-            content: self.content,
-            inputs: self.inputs,
-            classes: self.classes,
-            records: SizeClass::from_count(self.records),
-            speakers: SizeClass::from_count(self.speakers),
-            test_records: if self.test_records == 0 { 0 } else { SizeClass::from_count(self.test_records).0 },
-            users: self.users.map(SizeClass::from_count),
-            seconds: self.seconds.map(SizeClass::from_count),
-            units: self.units.clone(),
+            content: facts.content,
+            inputs: facts.inputs,
+            classes: facts.classes,
+            records: SizeClass::from_count(facts.records),
+            speakers: SizeClass::from_count(facts.speakers),
+            test_records: if facts.test_records == 0 { 0 } else { SizeClass::from_count(facts.test_records).0 },
+            users: facts.users.map(SizeClass::from_count),
+            seconds: facts.seconds.map(SizeClass::from_count),
+            table: facts.table.clone(),
+            units: facts.units.clone(),
             approval: None,
         }
     }
@@ -108,11 +93,7 @@ impl LocalDataset {
     pub fn rescan<D: DatasetDescription>(&self) -> Result<Self, DatasetError> {
         let described = D::read(&self.folder)?;
         described.check_visibility(&self.name, self.visibility)?;
-        let DatasetFacts { content, inputs, classes, records, speakers, test_records, users, seconds, units } =
-            described.into_facts(self.visibility);
-        let sizes =
-            Self { content, inputs, classes, records, speakers, test_records, users, seconds, units, ..self.clone() };
-        Ok(sizes)
+        Ok(Self { facts: described.into_facts(self.visibility), ..self.clone() })
     }
 
     /// Returns the dataset in the form of the contract, from this site's own facts, with the id `id`.
@@ -134,6 +115,7 @@ impl LocalDataset {
             test_records: registration.test_records,
             users: registration.users,
             seconds: registration.seconds,
+            table: registration.table,
             units: registration.units,
             approval: None,
             accounts: Vec::new(),
@@ -199,24 +181,9 @@ pub fn scan<D: DatasetDescription>(
                 continue;
             }
         };
-        let DatasetFacts { content, inputs, classes, records, speakers, test_records, users, seconds, units } =
-            described.into_facts(visibility);
-        found.push(LocalDataset {
-            lineage,
-            id: registration_id(store, &name)?,
-            visibility,
-            content,
-            folder: at,
-            inputs,
-            classes,
-            records,
-            speakers,
-            test_records,
-            users,
-            seconds,
-            units,
-            name,
-        });
+        let id = registration_id(store, &name)?;
+        let facts = described.into_facts(visibility);
+        found.push(LocalDataset { name, lineage, id, visibility, folder: at, facts });
     }
     found.sort_by(|a, b| a.name.cmp(&b.name));
     Ok((found, unusable))

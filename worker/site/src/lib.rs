@@ -7,7 +7,7 @@
 //! for automatic approvals, [`consent`] verifies stewards' signatures, and [`outbox`] keeps paid releases until they
 //! arrive. [`witness`] checks that the server does not contradict its signatures. [`rotation`] replaces the key,
 //! [`restore`] makes and restores backups. [`audits`] states measurements and freezes accounts, and [`clearance`] is the
-//! proof that every release requires.
+//! proof that every release requires. [`masked_rounds`] keeps the decisions of secure aggregation.
 
 pub mod admission;
 pub mod audits;
@@ -28,6 +28,7 @@ pub mod journal;
 pub mod keys;
 pub mod ledger;
 pub mod lineage;
+pub mod masked_rounds;
 pub mod normalize;
 pub mod outbox;
 pub mod panics;

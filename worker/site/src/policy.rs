@@ -418,7 +418,8 @@ impl DatasetRules {
             Event::Laplace { .. }
             | Event::Pure { .. }
             | Event::Approximate { .. }
-            | Event::DistributedDiscreteGaussian(_) => Ok(()),
+            | Event::DistributedDiscreteGaussian(_)
+            | Event::PoissonSampledDistributedDiscreteGaussian { .. } => Ok(()),
             Event::NonPrivate if self.visibility == Visibility::Open => Ok(()),
             Event::NonPrivate => Err(PolicyRefusal::Exact),
             Event::Composed { events } => events.iter().try_for_each(|event| self.judge_event(event)),
@@ -441,6 +442,7 @@ pub fn is_exact(event: &Event) -> bool {
         | Event::DiscreteGaussian { .. }
         | Event::PoissonSampledDiscreteGaussian { .. }
         | Event::DistributedDiscreteGaussian(_)
+        | Event::PoissonSampledDistributedDiscreteGaussian { .. }
         | Event::SampledThreshold { .. }
         | Event::TruncatedLaplace { .. } => false,
     }

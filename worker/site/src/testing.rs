@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use ed25519_dalek::SigningKey;
 use time::OffsetDateTime;
-use undertone_api::dataset::Visibility;
+use undertone_api::dataset::{DatasetContent, Visibility};
 use undertone_api::id::{ConsortiumId, DatasetId, JobId, LineageId, OrganizationId, WorkerId};
 use undertone_api::job::active_learning::{self, Acquisition, Aggregation, Classifier, Gate, Label};
 use undertone_api::job::dp_sgd::{
@@ -25,7 +25,7 @@ use undertone_privacy::{Adjacency, Delta, Epsilon, Event, NoiseMultiplier, Priva
 use uuid::Uuid;
 
 use crate::clock::{self, Clock};
-use crate::datasets::LocalDataset;
+use crate::datasets::{DatasetFacts, LocalDataset};
 use crate::folder::Folder;
 use crate::keys::SiteKey;
 use crate::ledger::Ledger;
@@ -204,17 +204,32 @@ pub fn local(visibility: Visibility) -> LocalDataset {
         lineage: LINEAGE,
         id: Some(OURS),
         visibility,
-        content: undertone_api::dataset::DatasetContent::Speech,
         folder: "data/ward-7".into(),
-        inputs: 13,
-        classes: 40,
-        records: 480,
-        speakers: 48,
-        test_records: 0,
-        users: None,
-        seconds: None,
-        units: undertone_api::dataset::usual_units(),
+        facts: DatasetFacts {
+            content: DatasetContent::Speech,
+            inputs: 13,
+            classes: 40,
+            records: 480,
+            speakers: 48,
+            test_records: 0,
+            users: None,
+            seconds: None,
+            table: None,
+            units: undertone_api::dataset::usual_units(),
+        },
     }
+}
+
+/// Returns a dataset of recordings in place of [`local`]: `seconds` of sound, in which counts of words are protected.
+pub fn local_recordings(visibility: Visibility, seconds: u64) -> LocalDataset {
+    let local = local(visibility);
+    let facts = DatasetFacts {
+        content: DatasetContent::Recordings,
+        seconds: Some(seconds),
+        units: vec![PrivacyUnit::Words],
+        ..local.facts
+    };
+    LocalDataset { facts, ..local }
 }
 
 /// Returns the manifest of a job, as an honest server issued it up to 20 days ago.

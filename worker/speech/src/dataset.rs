@@ -351,6 +351,9 @@ pub fn read_meta(dir: &Path) -> Result<Meta, DatasetError> {
         DatasetContent::Recordings => {
             return Err(DatasetError::Foreign { path, reason: "it holds recordings without labels" });
         }
+        DatasetContent::Table => {
+            return Err(DatasetError::Foreign { path, reason: "it is a table of rows, not speech" });
+        }
     }
     if !(layout::VERSION..=layout::WITH_USERS).contains(&found) {
         return Err(DatasetError::Version { path, found, supported: layout::WITH_USERS });

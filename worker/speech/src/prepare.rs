@@ -23,6 +23,7 @@ use super::align::pocketsphinx::PocketSphinx;
 use super::align::{self, AlignError, LabelFile, LabelOptions};
 use super::audio::LONGEST;
 use super::dataset::{Dataset, DatasetError, Description, Meta, Split, Writer, read_meta};
+use super::decode::CharacterSet;
 use super::features::Treatment;
 use super::mfcc;
 use undertone_worker_site::lineage::{LineageError, LineageIntake, LineageMarker};
@@ -48,6 +49,7 @@ pub use units::{UnitTable, UnitsError};
 use forced::ForcedLabels;
 use rows::RowBuffer;
 use scan::{RecordingSelection, ScannedRecording};
+use spell::CHARACTERS_FILE;
 use units::UserTable;
 use work::{FeatureRow, RowOutcome, RowSettings};
 
@@ -145,6 +147,9 @@ pub enum ClassOption {
     Frequent(u64),
     /// A map from an earlier preparation.
     Map(ClassMap),
+    /// The classes of these characters and the blank of CTC; an utterance with another label is omitted. The characters
+    /// become a file of the dataset.
+    Characters(CharacterSet),
 }
 
 /// Reasons why no dataset was prepared.
@@ -320,6 +325,9 @@ pub fn prepare_in_lineage(
     if let Some(phones) = &phones {
         writer.attach(PHONES_FILE, phones)?;
     }
+    if let ClassOption::Characters(characters) = &options.classes {
+        writer.attach(CHARACTERS_FILE, characters)?;
+    }
     writer.finish(|meta| {
         report.complete(meta);
         report.to_json()
@@ -380,6 +388,7 @@ fn class_map(
         }
         ClassOption::Frequent(least) => Ok(ClassMap::frequent(runs(), *least)),
         ClassOption::Map(map) => Ok(map.clone()),
+        ClassOption::Characters(characters) => Ok(ClassMap::identity(characters.classes())),
         ClassOption::Count(classes) => {
             if !(1..=65_536).contains(classes) {
                 return Err(PrepareError::Classes(*classes));

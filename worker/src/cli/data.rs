@@ -1,6 +1,7 @@
 //! `undertone-worker data`: creates datasets and lists them.
 //!
-//! It turns arguments into options and results into text; the work is in [`crate::speech`] and [`crate::queries`].
+//! It turns arguments into options and results into text; the work is in [`crate::speech`],
+//! [`crate::queries`] and [`crate::tables`].
 //! Datasets lie in the site's folder, where the daemon finds them, unless another path is given.
 
 use std::path::PathBuf;
@@ -26,6 +27,7 @@ mod query_log;
 mod recordings;
 mod spell;
 mod synthesize;
+mod table;
 mod transcripts;
 
 use bar::TerminalProgress;
@@ -36,9 +38,10 @@ use prepare::PrepareCommand;
 use recordings::AddRecordingsCommand;
 use spell::SpellCommand;
 use synthesize::SynthesizeCommand;
+use table::AddTableCommand;
 use transcripts::{LabelTranscriptsCommand, LogTranscriptsCommand};
 
-/// Create datasets from recordings or query logs, and list them.
+/// Create datasets from recordings, query logs or tables, and list them.
 #[derive(Debug, Args)]
 pub(super) struct DataCommand {
     #[command(subcommand)]
@@ -51,6 +54,8 @@ enum DataAction {
     Prepare(Box<PrepareCommand>),
     /// Copy a folder of recordings into a dataset of this site, for transcription.
     AddRecordings(AddRecordingsCommand),
+    /// Create a dataset of this site from rows of CSV, Parquet or PostgreSQL, for analytics.
+    AddTable(Box<AddTableCommand>),
     /// Transcribe and index public recordings, as speech for the dummies of transcriptions.
     IndexSpeech(IndexSpeechCommand),
     /// Show this site's datasets.
@@ -107,6 +112,9 @@ pub(super) enum DataError {
     /// Recordings that cannot be added.
     #[error(transparent)]
     Recordings(#[from] crate::speech::recordings::AddError),
+    /// A table that cannot be added.
+    #[error(transparent)]
+    Table(#[from] crate::tables::error::TableError),
     /// The site's configuration failed.
     #[error(transparent)]
     Config(#[from] crate::config::ConfigError),
@@ -169,6 +177,7 @@ impl DataCommand {
         match &self.action {
             DataAction::Prepare(prepare) => prepare.run(folder, now, out),
             DataAction::AddRecordings(add) => add.run(folder, now, out),
+            DataAction::AddTable(add) => add.run(folder, now, out),
             DataAction::IndexSpeech(index) => index.run(folder, now, out),
             DataAction::List(list) => list.run(folder, out),
             DataAction::Forecast(forecast) => forecast.run(folder, out),

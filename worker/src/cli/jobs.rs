@@ -9,7 +9,7 @@ use std::io::Write;
 
 use time::OffsetDateTime;
 use undertone_api::id::JobId;
-use undertone_api::job::MOST_DEPARTURE_REASON;
+use undertone_api::job::MOST_REASON;
 use undertone_api::job::PartyTerms;
 use undertone_api::signed::{Manifest, SiteDecision, SiteDeparture, SiteHold};
 
@@ -103,8 +103,8 @@ pub(super) fn hold(
     out: &mut dyn Write,
 ) -> Result<(), CommandFailure> {
     Config::load(folder)?;
-    if reason.is_some_and(|reason| !(1..=500).contains(&reason.trim().chars().count())) {
-        return Err("--reason: 1 to 500 characters, which the other participants can read".into());
+    if let Some(reason) = reason {
+        check_reason(reason)?;
     }
     let store = Store::open(&folder.ledger())?;
     let proposals = jobs::list_jobs(&store)?;
@@ -138,6 +138,13 @@ pub(super) fn hold(
     Ok(())
 }
 
+fn check_reason(reason: &str) -> Result<(), CommandFailure> {
+    if (1..=MOST_REASON).contains(&reason.trim().chars().count()) {
+        return Ok(());
+    }
+    Err(format!("--reason: 1 to {MOST_REASON} characters, which the other participants can read").into())
+}
+
 /// Leaves a job for every dataset of this site that it names and whose part has not ended.
 pub(super) fn leave(
     folder: &Folder,
@@ -148,12 +155,7 @@ pub(super) fn leave(
 ) -> Result<(), CommandFailure> {
     Config::load(folder)?;
     let reason = reason.trim();
-    if !(1..=MOST_DEPARTURE_REASON).contains(&reason.chars().count()) {
-        return Err(format!(
-            "--reason: 1 to {MOST_DEPARTURE_REASON} characters, which the other participants can read"
-        )
-        .into());
-    }
+    check_reason(reason)?;
     let store = Store::open(&folder.ledger())?;
     let proposals = jobs::list_jobs(&store)?;
     let job = find_job(proposals.iter().map(|proposal| proposal.job), job)?;

@@ -374,6 +374,9 @@ fn describe_event(event: &Event) -> String {
         Event::DistributedDiscreteGaussian(noise) => {
             format!("discrete Gaussian of {} contributors", noise.contributors)
         }
+        Event::PoissonSampledDistributedDiscreteGaussian { sampling_rate, noise } => {
+            format!("sampled discrete Gaussian q={} of {} contributors", sampling_rate.get(), noise.contributors)
+        }
         Event::SampledThreshold { sampling_rate, threshold, epsilon, .. } => {
             format!("sampled beta={} threshold k={threshold} epsilon={}", sampling_rate.get(), epsilon.get())
         }

@@ -4,6 +4,7 @@
 //! [`crate::run::dp_sgd::tune`].
 
 use std::io::Write;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -42,6 +43,10 @@ pub(super) struct TuneCommand {
     /// The delta for --epsilon.
     #[arg(long, requires = "epsilon", value_parser = parse_number::<Delta>)]
     delta: Option<Delta>,
+    /// The number of such jobs that --epsilon covers. For several numbers the search runs for each, with its share of the time;
+    /// the table compares them, and the file has the job of the first.
+    #[arg(long, value_name = "N,N,...", value_delimiter = ',', default_value = "1", requires = "epsilon")]
+    jobs: Vec<NonZeroU32>,
     /// Factors for the clip of every participant.
     #[arg(long, value_name = "X,X,...", value_delimiter = ',', default_value = "0.25,0.5,1,2")]
     clip: Vec<f64>,
@@ -140,6 +145,15 @@ struct TuningRecord<'a> {
     public_accuracy: f64,
     chosen: &'a TrialResult,
     tried: &'a [TrialResult],
+    /// The best setting by the number of jobs that the budget covers.
+    division: Vec<JobDivision<'a>>,
+}
+
+/// The best setting of a search for some number of jobs.
+#[derive(Serialize)]
+struct JobDivision<'a> {
+    jobs: NonZeroU32,
+    chosen: &'a TrialResult,
 }
 
 const NOTE: &str = "chosen by a rehearsal on public data, which read and charged nothing private. The accuracies are those of public \
@@ -204,11 +218,31 @@ impl TuneCommand {
         let (title, spec) = read_job(&self.spec)?;
         let search = self.build_search(folder, spec)?;
         choose_device(folder)?;
-        let limit = search.settings;
-        let result = tune(&search, |trial| eprintln!("{}", format_progress(trial, limit)))?;
-        self.write(&title, &result)?;
-        out.write_all(self.format_summary(&result).as_bytes())?;
+        let mut results = Vec::new();
+        for jobs in self.jobs.iter().copied() {
+            let search = TuneSearch { goal: self.goal(jobs), ..search.clone() };
+            let limit = search.settings;
+            let progress =
+                |trial: &TrialResult| eprintln!("{}{}", self.format_jobs(jobs), format_progress(trial, limit));
+            results.push((jobs, tune(&search, progress)?));
+        }
+        // Clap gives at least the default.
+        let Some((_, first)) = results.first() else { return Ok(()) };
+        self.write(&title, first, &results)?;
+        out.write_all(self.format_summary(first).as_bytes())?;
+        if results.len() > 1 {
+            out.write_all(format_division(&results).as_bytes())?;
+        }
         Ok(())
+    }
+
+    fn goal(&self, jobs: NonZeroU32) -> Option<PrivacyGoal> {
+        self.epsilon.zip(self.delta).map(|(epsilon, delta)| PrivacyGoal { epsilon, delta, jobs })
+    }
+
+    /// Formats the number of jobs for a line of progress, where the search runs for several.
+    fn format_jobs(&self, jobs: NonZeroU32) -> String {
+        if self.jobs.len() > 1 { format!("[{jobs} jobs] ") } else { String::new() }
     }
 
     fn build_search(&self, folder: &Folder, spec: dp_sgd::Spec) -> Result<TuneSearch, CommandFailure> {
@@ -230,20 +264,21 @@ impl TuneCommand {
             dataset,
             rules: Policy::load(&folder.policy())?.rules(&self.dataset),
             units: self.units.clone(),
-            goal: self.epsilon.zip(self.delta).map(|(epsilon, delta)| PrivacyGoal { epsilon, delta }),
+            goal: self.goal(NonZeroU32::MIN),
             grid,
             settings: self.settings,
             halvings: self.halvings,
             development: self.development,
             warm: self.warm,
             seed: self.seed,
-            time: Some(Duration::from_secs_f64(self.minutes * 60.0)),
+            time: Some(Duration::from_secs_f64(self.minutes * 60.0 / self.jobs.len().max(1) as f64)),
             models: folder.models(),
             work: folder.root().join("tune"),
         })
     }
 
-    fn write(&self, title: &str, result: &TuneResult) -> Result<(), CommandFailure> {
+    fn write(&self, title: &str, result: &TuneResult, all: &[(NonZeroU32, TuneResult)]) -> Result<(), CommandFailure> {
+        let division = all.iter().map(|(jobs, result)| JobDivision { jobs: *jobs, chosen: &result.chosen });
         let tuning = TuningRecord {
             note: NOTE,
             dataset: &self.dataset,
@@ -253,6 +288,7 @@ impl TuneCommand {
             public_accuracy: result.public,
             chosen: &result.chosen,
             tried: &result.tried,
+            division: division.collect(),
         };
         let proposal = TunedProposal { title, spec: Spec::DpSgd(result.spec.clone()), tuning };
         let mut text = serde_json::to_string_pretty(&proposal)?;
@@ -305,6 +341,25 @@ impl TuneCommand {
             result.work.display(),
         )
     }
+}
+
+/// Formats the best setting by the number of jobs that the budget covers.
+fn format_division(results: &[(NonZeroU32, TuneResult)]) -> String {
+    let rows: Vec<Vec<String>> = results
+        .iter()
+        .map(|(jobs, TuneResult { chosen, .. })| {
+            vec![
+                jobs.to_string(),
+                format!("{:.4}", chosen.noise_multiplier),
+                format!("{:.2} %", chosen.accuracy * 100.0),
+                chosen.setting.to_string(),
+            ]
+        })
+        .collect();
+    format!(
+        "\nBest setting by the number of jobs that the budget covers\n{}\n",
+        format_table(&["JOBS", "Z", "ACCURACY", "SETTING"], &rows)
+    )
 }
 
 fn format_progress(trial: &TrialResult, limit: usize) -> String {

@@ -6,8 +6,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use strsim::levenshtein;
 use toml::Value;
+use undertone_configuration::{ConfigText, KnownKeys, UnknownKey};
 
 use super::queries::{EngineKind, Queries};
 use super::{Config, ConfigError, ProxyServer, field};
@@ -40,7 +40,7 @@ pub const KEYS: [(&str, &str, bool, &str); 32] = [
     ("queries", "memory_mib", false, "memory for counting, at least 32 MiB"),
     ("queries", "spill_mib", false, "disk for counting, at least 1 MiB"),
     ("queries", "tasks", false, "number of tasks into which a cluster divides the work; 0 for 16"),
-    ("transcription", "recognizer", false, "table: the site's own recognizer (kind pocketsphinx or server)"),
+    ("transcription", "recognizer", false, "table: the site's own recognizer (kind pocketsphinx, server or model)"),
     (
         "transcription",
         "speech",
@@ -62,6 +62,9 @@ pub const KEYS: [(&str, &str, bool, &str); 32] = [
     ("programs", "writable", false, "folders that they can write, such as a cache of models"),
     ("programs", "network", false, "whether they can open network connections"),
 ];
+
+/// The tables with keys of their own.
+const TABLES: [&str; 4] = ["compute", "queries", "transcription", "programs"];
 
 /// One problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,26 +104,27 @@ pub struct EffectiveKey {
 /// # Errors
 /// [`ConfigError::Folder`] when it cannot be read.
 pub fn check(path: &Path) -> Result<ConfigReport, ConfigError> {
-    let text = fs::read_to_string(path).map_err(crate::site::folder::FolderError::io("read", path))?;
-    let table: toml::Table = match text.parse() {
+    let content = fs::read_to_string(path).map_err(crate::site::folder::FolderError::io("read", path))?;
+    let text = ConfigText::new(&content);
+    let table: toml::Table = match content.parse() {
         Ok(table) => table,
         Err(error) => {
-            let line = error.span().map(|span| line_of(&text, span.start));
+            let line = error.span().map(|span| text.line_at(span.start));
             let problem = format!("this is not valid TOML: {}", error.message());
             let mistakes = vec![ConfigMistake { line, key: String::new(), problem }];
             return Ok(ConfigReport { mistakes, keys: Vec::new() });
         }
     };
     let mut mistakes = Vec::new();
-    check_names(&text, &table, &mut mistakes);
+    check_names(text, &table, &mut mistakes);
     check_required(&table, &mut mistakes);
-    check_ranges(&text, &table, &mut mistakes);
+    check_ranges(text, &table, &mut mistakes);
     if mistakes.is_empty() {
-        match Config::parse(&text, path) {
-            Ok(config) => check_paths(&text, &config.queries, &mut mistakes),
+        match Config::parse(&content, path) {
+            Ok(config) => check_paths(text, &config.queries, &mut mistakes),
             Err(ConfigError::Toml { source, .. }) => {
-                let line = source.span().map(|span| line_of(&text, span.start));
-                let key = line.map(|line| key_on(&text, line)).unwrap_or_default();
+                let line = source.span().map(|span| text.line_at(span.start));
+                let key = line.map(|line| text.key_on(line)).unwrap_or_default();
                 let meaning =
                     KEYS.iter().find(|(table, name, ..)| join_key(table, name) == key).map(|(.., meaning)| *meaning);
                 let problem = match meaning {
@@ -130,7 +134,7 @@ pub fn check(path: &Path) -> Result<ConfigReport, ConfigError> {
                 mistakes.push(ConfigMistake { line, key, problem });
             }
             Err(ConfigError::Field { field, problem }) => {
-                mistakes.push(ConfigMistake { line: find_line(&text, field), key: field.to_owned(), problem });
+                mistakes.push(ConfigMistake { line: text.find_line(field), key: field.to_owned(), problem });
             }
             Err(other) => return Err(other),
         }
@@ -141,33 +145,22 @@ pub fn check(path: &Path) -> Result<ConfigReport, ConfigError> {
 }
 
 /// Reports unknown keys, each with the nearest known key.
-fn check_names(text: &str, table: &toml::Table, mistakes: &mut Vec<ConfigMistake>) {
-    let is_known = |section: &str, name: &str| KEYS.iter().any(|(table, key, ..)| *table == section && *key == name);
-    let tables = ["compute", "queries", "transcription", "programs"];
-    let mut report = |section: &str, name: &str| {
-        let key = join_key(section, name);
-        let problem = match find_nearest(&key) {
+fn check_names(text: ConfigText<'_>, table: &toml::Table, mistakes: &mut Vec<ConfigMistake>) {
+    let known = KnownKeys::new(KEYS.iter().map(|(table, key, ..)| (join_key(table, key), false)));
+    let names = table.iter().flat_map(|(name, value)| match value {
+        Value::Table(inner) if TABLES.contains(&name.as_str()) => {
+            inner.keys().map(|key| join_key(name, key)).collect::<Vec<_>>()
+        }
+        _ if TABLES.contains(&name.as_str()) => Vec::new(),
+        _ => vec![name.clone()],
+    });
+    for UnknownKey { name: key, nearest } in names.filter_map(|name| known.check(&name).err()) {
+        let problem = match nearest {
             Some(nearest) => format!("there is no such key: did you mean `{nearest}`?"),
             None => "there is no such key: remove it".to_owned(),
         };
-        mistakes.push(ConfigMistake { line: find_line(text, &key), key, problem });
-    };
-    for (name, value) in table {
-        match value {
-            Value::Table(inner) if tables.contains(&name.as_str()) => {
-                inner.keys().filter(|key| !is_known(name, key)).for_each(|key| report(name, key));
-            }
-            _ if is_known("", name) || tables.contains(&name.as_str()) => {}
-            _ => report("", name),
-        }
+        mistakes.push(ConfigMistake { line: text.find_line(&key), key, problem });
     }
-}
-
-/// Returns the known key nearest to `name` by Levenshtein distance, if one is near.
-fn find_nearest(name: &str) -> Option<String> {
-    let keys = KEYS.iter().map(|(table, key, ..)| join_key(table, key));
-    let nearest = keys.map(|key| (levenshtein(name, &key), key)).min();
-    nearest.filter(|(distance, key)| *distance <= 2 + key.len() / 4).map(|(_, key)| key)
 }
 
 /// Reports missing keys that enrolment writes.
@@ -182,9 +175,9 @@ fn check_required(table: &toml::Table, mistakes: &mut Vec<ConfigMistake>) {
 }
 
 /// Reports numbers outside their ranges.
-fn check_ranges(text: &str, table: &toml::Table, mistakes: &mut Vec<ConfigMistake>) {
+fn check_ranges(text: ConfigText<'_>, table: &toml::Table, mistakes: &mut Vec<ConfigMistake>) {
     let mut refuse = |key: &str, problem: String| {
-        mistakes.push(ConfigMistake { line: find_line(text, key), key: key.to_owned(), problem });
+        mistakes.push(ConfigMistake { line: text.find_line(key), key: key.to_owned(), problem });
     };
     let number = |key: &str| table.get(key).and_then(Value::as_integer);
     if let Some(runs) = number("concurrent_runs").filter(|runs| !(1..=MOST_RUNS).contains(runs)) {
@@ -199,13 +192,13 @@ fn check_ranges(text: &str, table: &toml::Table, mistakes: &mut Vec<ConfigMistak
 }
 
 /// Reports missing folders.
-fn check_paths(text: &str, queries: &Queries, mistakes: &mut Vec<ConfigMistake>) {
+fn check_paths(text: ConfigText<'_>, queries: &Queries, mistakes: &mut Vec<ConfigMistake>) {
     if let (EngineKind::Cluster, Some(shared)) = (queries.engine, &queries.shared)
         && !shared.is_dir()
     {
         let problem = format!("{} is not a folder: mount the shared folder at this path", shared.display());
         let key = "queries.shared".to_owned();
-        mistakes.push(ConfigMistake { line: find_line(text, &key), key, problem });
+        mistakes.push(ConfigMistake { line: text.find_line(&key), key, problem });
     }
 }
 
@@ -268,44 +261,6 @@ fn default_table() -> toml::Table {
 
 fn join_key(table: &str, key: &str) -> String {
     if table.is_empty() { key.to_owned() } else { format!("{table}.{key}") }
-}
-
-/// Returns the line on which a key is set.
-fn find_line(text: &str, key: &str) -> Option<usize> {
-    let (table, name) = key.split_once('.').unwrap_or(("", key));
-    let mut section = String::new();
-    for (line, number) in text.lines().zip(1..) {
-        let line = line.trim();
-        if line.starts_with('[') {
-            section_name(line).clone_into(&mut section);
-            if section == key || (table.is_empty() && section == name) {
-                return Some(number);
-            }
-        } else if let Some((name_on_line, _)) = line.split_once('=') {
-            let name_on_line = name_on_line.trim().trim_matches('"');
-            if (section == table && name_on_line == name) || (section.is_empty() && name_on_line == key) {
-                return Some(number);
-            }
-        }
-    }
-    None
-}
-
-/// Returns the name of the table that begins on a line.
-fn section_name(line: &str) -> &str {
-    line.split('#').next().unwrap_or_default().trim().trim_matches(['[', ']']).trim()
-}
-
-/// Returns the key that is set on a line, with its table; empty if there is none.
-fn key_on(text: &str, number: usize) -> String {
-    let lines: Vec<&str> = text.lines().take(number).map(str::trim).collect();
-    let section = lines.iter().rev().find(|line| line.starts_with('[')).map_or("", |line| section_name(line));
-    let assignment = lines.last().and_then(|line| line.split_once('='));
-    assignment.map(|(name, _)| join_key(section, name.trim().trim_matches('"'))).unwrap_or_default()
-}
-
-fn line_of(text: &str, position: usize) -> usize {
-    text.bytes().take(position).filter(|byte| *byte == b'\n').count() + 1
 }
 
 #[cfg(test)]

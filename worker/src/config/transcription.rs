@@ -2,7 +2,7 @@
 //! recognizers.
 //!
 //! ```toml
-//! [transcription.recognizer]            # transcribes unmodified recordings: a program here, or the site's own server
+//! [transcription.recognizer]            # transcribes unmodified recordings: a program or a model here, or the site's own server
 //! kind = "pocketsphinx"
 //! command = "/opt/pocketsphinx/bin/python"
 //!
@@ -34,6 +34,7 @@
 //!
 //! No setting is sent to a server. A job names providers by their names here.
 
+mod model;
 mod recognizer;
 mod speech;
 
@@ -47,6 +48,7 @@ use super::{ConfigError, field};
 use crate::speech::transcribe::provider::settings;
 use crate::speech::transcribe::speak::SpeechEngine;
 use crate::speech::transcribe::voice::VoiceConfig;
+pub use model::{MOST_LANGUAGE_WEIGHT, TrainedModel, TrainedModelError};
 pub use recognizer::{RecognizerSettings, RecognizerSetupError};
 #[cfg(test)]
 pub(crate) use speech::SPEAKING;
@@ -146,6 +148,7 @@ impl TranscriptionSettings {
         };
         match &self.recognizer {
             None => {}
+            Some(RecognizerSettings::Model(model)) => model.check()?,
             Some(
                 RecognizerSettings::Pocketsphinx { processes: at_once, seconds, .. }
                 | RecognizerSettings::Server { requests: at_once, seconds, .. },
@@ -287,6 +290,10 @@ mod tests {
     #[test]
     fn each_mistake_names_its_table_or_field() {
         let provider = "[[providers]]\nname = \"one\"\nprotocol = \"deepgram\"\nurl = \"https://api.example\"\n";
+        let model =
+            |digest: &str, rest: &str| format!("[recognizer]\nkind = \"model\"\ndigest = \"{digest}\"\n{rest}\n");
+        let digest = "0a".repeat(32);
+        assert!(read(&model(&digest, "characters = \"c.json\"\nlexicon = \"d\"\nlanguage_weight = 1000.0")).is_ok());
         for (text, expected) in [
             ("[recognizer]\nkind = \"pocketsphinx\"\ncommand = \"python\"\nprocesses = 65\n", "1 to 64"),
             (
@@ -294,6 +301,15 @@ mod tests {
                 "1 to 600",
             ),
             ("[recognizer]\nkind = \"cloud\"\n", "variant"),
+            (&model("", "characters = \"c.json\""), "digest: must be the SHA-256"),
+            (&model(&"A".repeat(64), "characters = \"c.json\""), "in lower case"),
+            (&model(&digest, ""), "name the characters of a CTC model"),
+            (&model(&digest, "characters = \"c.json\"\nphone_map = \"p\"\nlexicon = \"d\""), "name one of the two"),
+            (&model(&digest, "phone_map = \"p\""), "needs a lexicon"),
+            (&model(&digest, "characters = \"c.json\"\nclass_map = \"k\""), "class_map"),
+            (&model(&digest, "characters = \"c.json\"\nlanguage_model = \"l\""), "language_model: needs a lexicon"),
+            (&model(&digest, "characters = \"c.json\"\nlanguage_weight = 1000.1"), "0 to 1000"),
+            (&model(&digest, "characters = \"c.json\"\nbeam = 3"), "unknown field"),
             ("[speech]\nkind = \"command\"\ncommand = []\n", "transcription.speech"),
             ("[speech]\nkind = \"command\"\ncommand = [\"{reference}\"]\n", "among the arguments"),
             ("[speech]\nkind = \"recorded\"\nfill = { kind = \"recorded\" }\n", "fill"),

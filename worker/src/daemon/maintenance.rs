@@ -23,58 +23,93 @@ pub(crate) const MOST_SHOWN: usize = 500_000;
 /// Most bytes of these receipts together; a receipt takes less than a kilobyte.
 pub(crate) const MOST_SHOWN_BYTES: usize = 512 << 20;
 
+/// Most receipts in the evidence of an alarm.
+pub(crate) const MOST_EVIDENCE: usize = 500;
+
 /// Most changes of credentials that are taken from one answer; the next ones are asked for a minute later.
 const NOTICES_AT_ONCE: usize = 100;
 
 /// Compares the ledger with the server's receipts, and imports missing ones as spent. Contradicting receipts raise an
 /// alarm.
 ///
+/// Each page is checked when it arrives: this site has signed every receipt of it, and each continues the one before
+/// it. So a server makes the worker hold no more than the receipts that this site has signed, each once.
+///
 /// # Errors
-/// [`DaemonError`] when the server cannot be asked or the disk fails: nothing has changed then, and no offer should be
-/// requested.
+/// [`DaemonError`] when the server cannot be asked, or sends receipts that do not continue each other, or the disk
+/// fails: nothing has changed then, and no offer should be requested.
 pub(super) async fn compare_ledgers(site: &Site) -> Result<(), DaemonError> {
     // The page includes the last receipt of this ledger: another receipt under its number is a fork.
-    let mut after = length(&site.store)?.saturating_sub(1);
-    let mut missing = ShownReceipts::new();
+    let mut missing = ShownReceipts::after(length(&site.store)?.saturating_sub(1));
     loop {
-        let page = site.gateway.receipts(after).await?;
-        let Some(last) = page.last() else { break };
-        if !has_signed(site, &page)? {
-            // A page with foreign receipts is not collected; `import_receipts` raises the alarm.
-            return import_receipts(site, &page);
+        let page = site.gateway.receipts(missing.last).await?;
+        if page.is_empty() {
+            break;
         }
-        let last: Receipt = serde_json::from_str(&last.payload)
-            .map_err(|error| GatewayError::Protocol(format!("a receipt of this site: {error}")))?;
-        if last.sequence <= after {
-            return Err(GatewayError::Protocol("the server sent other receipts than requested".to_owned()).into());
+        match check_page(site, &missing, &page)? {
+            PageVerdict::Foreign => {
+                // Foreign receipts are not collected; `import_receipts` raises the alarm.
+                return import_receipts(site, &page);
+            }
+            PageVerdict::Gap(number) => {
+                // The page is judged by itself: it may contradict the ledger.
+                import_receipts(site, &page)?;
+                return Err(GatewayError::Protocol(format!(
+                    "the server sent receipt {number} of this site where another one continues the ledger"
+                ))
+                .into());
+            }
+            PageVerdict::Continues { last, digest } => {
+                missing.add(page)?;
+                (missing.last, missing.digest) = (last, Some(digest));
+            }
         }
-        after = last.sequence;
-        missing.add(page)?;
     }
     import_receipts(site, &missing.receipts)
 }
 
-/// Returns true if this site's keys have signed all of these receipts.
-fn has_signed(site: &Site, page: &[Signed]) -> Result<bool, DaemonError> {
+/// The result of checking a page of receipts.
+enum PageVerdict {
+    /// This site has not signed one of them.
+    Foreign,
+    /// The receipt with this number does not continue the one before it.
+    Gap(u64),
+    /// They continue the receipts before them; the last has this number and digest.
+    Continues { last: u64, digest: String },
+}
+
+fn check_page(site: &Site, before: &ShownReceipts, page: &[Signed]) -> Result<PageVerdict, DaemonError> {
     let keys = site.store.read(|db| rotation::keys(db, &site.key.public()))?;
-    let is_own = |signed: &Signed| {
+    let (mut last, mut digest) = (before.last, before.digest.clone());
+    for signed in page {
         let claimed = serde_json::from_str::<Receipt>(&signed.payload);
-        claimed.is_ok_and(|claimed| signed.open::<Receipt>(keys.key_of_receipt(claimed.sequence)).is_ok())
-    };
-    Ok(page.iter().all(is_own))
+        let opened =
+            claimed.ok().and_then(|claimed| signed.open::<Receipt>(keys.key_of_receipt(claimed.sequence)).ok());
+        let Some(receipt) = opened else { return Ok(PageVerdict::Foreign) };
+        if receipt.sequence != last + 1 || digest.is_some_and(|digest| receipt.previous != digest) {
+            return Ok(PageVerdict::Gap(receipt.sequence));
+        }
+        (last, digest) = (receipt.sequence, Some(signed.digest()));
+    }
+    Ok(PageVerdict::Continues { last, digest: digest.unwrap_or_default() })
 }
 
 /// The receipts that the server has shown, within limits.
 struct ShownReceipts {
     receipts: Vec<Signed>,
     bytes: usize,
+    /// Number of the last receipt so far.
+    last: u64,
+    /// Digest of the last one that was shown; `None` before the first.
+    digest: Option<String>,
     most: usize,
     most_bytes: usize,
 }
 
 impl ShownReceipts {
-    const fn new() -> Self {
-        Self { receipts: Vec::new(), bytes: 0, most: MOST_SHOWN, most_bytes: MOST_SHOWN_BYTES }
+    /// Returns an empty collection of the receipts with numbers greater than `last`.
+    const fn after(last: u64) -> Self {
+        Self { receipts: Vec::new(), bytes: 0, last, digest: None, most: MOST_SHOWN, most_bytes: MOST_SHOWN_BYTES }
     }
 
     /// Adds a page, or refuses all of it where it exceeds a limit.
@@ -114,7 +149,7 @@ pub fn import_receipts(site: &Site, receipts: &[Signed]) -> Result<(), DaemonErr
         Ok(_) => Ok(()),
         Err(LedgerError::Import(error)) => {
             if site.store.read(alarm::open)?.is_none() {
-                let evidence = serde_json::json!({ "shown": receipts }).to_string();
+                let evidence = serde_json::json!({ "shown": select_evidence(receipts, error.number()) }).to_string();
                 alarm::raise(&site.store, &error.to_string(), &evidence, (site.clock)())?;
             }
             tracing::error!(
@@ -125,6 +160,17 @@ pub fn import_receipts(site: &Site, receipts: &[Signed]) -> Result<(), DaemonErr
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// Returns the shown receipts that show a contradiction: those up to the receipt with this number and the next one, or
+/// the first ones if it is unknown, [`MOST_EVIDENCE`] at most.
+fn select_evidence(receipts: &[Signed], number: Option<u64>) -> &[Signed] {
+    let has_number = |signed: &Signed, number| {
+        serde_json::from_str::<Receipt>(&signed.payload).is_ok_and(|receipt| receipt.sequence == number)
+    };
+    let place = number.and_then(|number| receipts.iter().position(|signed| has_number(signed, number)));
+    let end = place.map_or(MOST_EVIDENCE, |place| place + 2).min(receipts.len());
+    &receipts[end.saturating_sub(MOST_EVIDENCE)..end]
 }
 
 /// Returns the initial budget of an account with unknown limits and known expenses: any budget of the policy.
@@ -233,7 +279,7 @@ mod tests {
     }
 
     fn receipts_up_to(most: usize, most_bytes: usize) -> ShownReceipts {
-        ShownReceipts { most, most_bytes, ..ShownReceipts::new() }
+        ShownReceipts { most, most_bytes, ..ShownReceipts::after(0) }
     }
 
     #[test]

@@ -7,12 +7,12 @@ use super::DatasetMeta;
 use crate::speech::dataset::{DatasetError, PreparationRecord};
 
 impl DatasetMeta {
-    /// Returns the record of its preparation; `None` for recordings, and for datasets that earlier versions prepared.
+    /// Returns the record of its preparation; `None` for recordings and tables, and for datasets that earlier versions prepared.
     fn preparation(&self) -> Option<&PreparationRecord> {
         match self {
             Self::Speech(meta) => meta.preparation.as_ref(),
             Self::Queries(meta) => meta.preparation.as_ref(),
-            Self::Recordings(_) => None,
+            Self::Recordings(_) | Self::Table(_) => None,
         }
     }
 

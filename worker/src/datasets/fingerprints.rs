@@ -34,7 +34,8 @@ pub(super) fn derive_fingerprints(folder: &Path, meta: &DatasetMeta, collector: 
                 }
             }
         }
-        DatasetMeta::Queries(_) => {}
+        // The units of a table are hashed under its own key: only a preparation knows their ids.
+        DatasetMeta::Queries(_) | DatasetMeta::Table(_) => {}
         DatasetMeta::Recordings(meta) => {
             let replaced = fs::read_to_string(folder.join(REPLACED_FILE)).unwrap_or_default();
             let now = meta.recordings.iter().map(|recording| recording.digest.as_str());

@@ -45,6 +45,15 @@ pub enum RecognitionError {
         /// The classes of the model.
         classes: usize,
     },
+    /// Characters are of CTC models.
+    #[error(
+        "the model was trained on a label for each frame (cross_entropy), and characters are the labels of a CTC model: give \
+         its phone map, or a model of a job with `\"loss\": \"ctc\"`"
+    )]
+    NoCharacters,
+    /// A CTC model has characters.
+    #[error("the model was trained with CTC, and its classes are characters: give their file in place of a phone map")]
+    NoPhones,
     /// A language model needs a lexicon.
     #[error("--lm needs --lexicon: the pronunciations of its words")]
     NoLexicon,

@@ -5,6 +5,7 @@
 use std::error::Error;
 
 use super::active_learning::AnnotationError;
+use super::analytics::AnalyticsError;
 use super::dp_sgd::error::TrainingError;
 use super::evaluation::EvaluationError;
 use super::transcription::TranscriptionError;
@@ -67,6 +68,9 @@ pub enum RunProblem {
     /// A problem of `evaluation`.
     #[error(transparent)]
     Evaluation(#[from] EvaluationError),
+    /// A problem of `analytics`.
+    #[error(transparent)]
+    Analytics(#[from] AnalyticsError),
     /// A dataset cannot be read.
     #[error(transparent)]
     Dataset(#[from] DatasetError),

@@ -201,7 +201,7 @@ impl FakeExchange<'_> {
                 let rounds = if series == "open" { &spec.open } else { &spec.private };
                 rounds.as_ref().unwrap().exchange.precision
             }
-            Spec::Evaluation(_) | Spec::ActiveLearning(_) => Precision::F32,
+            Spec::Evaluation(_) | Spec::ActiveLearning(_) | Spec::Analytics(_) => Precision::F32,
             Spec::Transcription(_) => panic!("this kind sends no vectors"),
         };
         let mut rng = ChaCha20Rng::seed_from_u64(5);
@@ -447,6 +447,7 @@ pub(crate) fn promised_audit(manifest: &Manifest, index: usize) -> Option<AuditP
         test_records: 0,
         seconds: None,
         users: None,
+        table: None,
         units: usual_units(),
         approval: None,
         accounts: Vec::new(),

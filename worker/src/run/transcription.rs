@@ -12,7 +12,7 @@
 //! | voices to imitate, if the engine clones | `clones.rs` | `voices/`, only while dummies are made |
 //! | sounds in one voice, sealed and paid | `batch.rs` | `out/` |
 //! | each provider's simulated adversary | `attack.rs` | none |
-//! | transcripts and the site's report | `outcome.rs` | none: they lie in the site's `transcripts/<job>/` |
+//! | transcripts, sounds as received, and the site's report | `outcome.rs`, `received.rs` | none: they lie in the site's `transcripts/<job>/` |
 //!
 //! A killed run resumes from the stored state. Unsealed sounds were never sent, and are made again by the same plan;
 //! sealed sounds are paid once and sent again bit for bit. The site pays after every step that can fail, so that a
@@ -34,10 +34,12 @@ mod fitting;
 mod histogram;
 mod outcome;
 mod pieces;
+pub(crate) mod received;
 mod recorded;
+pub(crate) mod sounds;
 mod stages;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod tools;
 
 use std::path::Path;

@@ -15,6 +15,7 @@ mod copy;
 mod factor;
 pub(crate) mod grid;
 pub(crate) mod mode;
+mod sparse;
 mod stream;
 
 use std::ops::Range;

@@ -90,14 +90,20 @@ pub enum RecognizerError {
     Failed(String),
 }
 
-/// Returns the length of audio in seconds, if it is permitted.
-fn length(audio: &[f32]) -> Result<f64, RecognizerError> {
+/// Returns the length of audio (mono, 16 kHz) in seconds.
+///
+/// # Errors
+/// [`RecognizerError::Length`] for empty audio, and for more than [`LONGEST`] seconds.
+pub fn check_length(audio: &[f32]) -> Result<f64, RecognizerError> {
     let seconds = audio.len() as f64 / f64::from(RATE);
     if audio.is_empty() || seconds > LONGEST { Err(RecognizerError::Length { seconds }) } else { Ok(seconds) }
 }
 
 /// Checks an answer about `seconds` of audio: words in order, within the audio, and no more than people say.
-fn check_times(mut recognition: Recognition, seconds: f64) -> Result<Recognition, RecognizerError> {
+///
+/// # Errors
+/// [`RecognizerError::Failed`] with the first contradiction.
+pub fn check_times(mut recognition: Recognition, seconds: f64) -> Result<Recognition, RecognizerError> {
     let failed = |reason: &str| Err(RecognizerError::Failed(format!("the recognizer's answer is invalid: {reason}")));
     if recognition.words.len() as f64 > 1.0 + DENSEST * seconds {
         return failed("it has more words a second than people say");
@@ -156,9 +162,9 @@ mod tests {
 
     #[test]
     fn empty_and_too_long_audio_is_refused() {
-        let refused = length(&vec![0.0; 960_001]).unwrap_err().to_string();
+        let refused = check_length(&vec![0.0; 960_001]).unwrap_err().to_string();
         assert!(refused.contains("60.0 s") && refused.contains("cut it"), "{refused}");
-        assert!(length(&[]).is_err());
-        assert!((length(&vec![0.0; 960_000]).unwrap() - LONGEST).abs() < 1e-9);
+        assert!(check_length(&[]).is_err());
+        assert!((check_length(&vec![0.0; 960_000]).unwrap() - LONGEST).abs() < 1e-9);
     }
 }

@@ -26,6 +26,8 @@ pub mod vocoder;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+#[cfg(doc)]
+use undertone_api::job::transcription::OutputVoice;
 
 use super::wav::WavError;
 use super::web::{AddressError, WebError};
@@ -95,13 +97,16 @@ pub enum VoiceError {
     },
 }
 
-/// The voice of a site's jobs: `[transcription.voice]` of its configuration.
+/// A voice with its settings. Jobs choose the vocoder and the McAdams coefficient; `[transcription.voice]` of a site's
+/// configuration names a converter:
 ///
 /// ```toml
 /// [transcription.voice]
-/// kind = "mcadams"
-/// alpha = 0.8
+/// kind = "command"
+/// command = ["convert-voice", "-"]
 /// ```
+///
+/// The default is that of a job ([`OutputVoice`]).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum VoiceConfig {
@@ -152,7 +157,7 @@ const fn minute() -> u32 {
 
 impl Default for VoiceConfig {
     fn default() -> Self {
-        Self::Mcadams { alpha: usual_alpha() }
+        Self::Vocoder { detail: usual_detail(), varied: true }
     }
 }
 
@@ -206,6 +211,8 @@ fn fit_length(mut made: Vec<f32>, given: usize) -> Result<Vec<f32>, VoiceError> 
 
 #[cfg(test)]
 mod tests {
+    use undertone_api::job::transcription::OutputVoice;
+
     use super::{MOST_SECONDS, VoiceConfig, VoiceError, fit_length};
 
     fn voice(text: &str) -> Result<String, String> {
@@ -222,7 +229,16 @@ mod tests {
         );
         assert_eq!(voice("kind = \"vocoder\""), Ok("vocoder of 13 coefficients".to_owned()));
         assert_eq!(voice("kind = \"vocoder\"\nvaried = true"), Ok("vocoder of 13 coefficients, varied".to_owned()));
-        assert_eq!(VoiceConfig::default(), VoiceConfig::Mcadams { alpha: 0.8 });
+    }
+
+    #[test]
+    fn default_voice_is_that_of_a_job() {
+        let VoiceConfig::Vocoder { detail, varied } = VoiceConfig::default() else { panic!("another kind of voice") };
+        assert_eq!(OutputVoice::Vocoder { detail, varied }, OutputVoice::default());
+        let shortest = toml::from_str("kind = \"vocoder\"").expect("a voice");
+        let VoiceConfig::Vocoder { detail, varied } = shortest else { panic!("another kind of voice") };
+        let spec: OutputVoice = serde_json::from_str("{\"kind\": \"vocoder\"}").expect("a voice of a spec");
+        assert_eq!(OutputVoice::Vocoder { detail, varied }, spec, "omitted fields mean the same");
     }
 
     #[test]

@@ -38,6 +38,7 @@ pub(crate) fn datasets() -> Vec<Dataset> {
         test_records: 500,
         seconds: None,
         users,
+        table: None,
         units: match users {
             Some(_) => vec![PrivacyUnit::Record, PrivacyUnit::User],
             None => vec![PrivacyUnit::Record],

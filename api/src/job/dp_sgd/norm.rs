@@ -14,7 +14,8 @@
 //! noise's variance.
 //!
 //! The bound only limits how far one party moves a mean: a vector within it is accepted, and colluding parties add up.
-//! Vectors without noise (of public or open data) have no clip, and so no bound.
+//! Exact updates of Adam (of public or open data) have its bound as well. Other exact vectors have no clip, and so no
+//! bound.
 
 use super::{Arm, Optimizer, Party, Precision, Rounds, Spec};
 use crate::dataset::Dataset;
@@ -32,11 +33,19 @@ const ROUNDING: f64 = 1.001;
 
 /// Implements [`crate::job::JobKind::most_norm`].
 pub(super) fn most_norm(spec: &Spec, dataset: &Dataset, series: &RoundSeries) -> Option<f64> {
-    let rounds = spec.private.as_ref().filter(|_| series.name == Arm::Private.series())?;
+    let arm = [Arm::Private, Arm::Open].into_iter().find(|arm| arm.series() == series.name)?;
+    let rounds = spec.rounds(arm)?;
     let length = series.length? as f64;
     let party = spec.party(dataset.id)?;
-    let gradient = GradientBound::from_party(spec, rounds, party, dataset, length)?;
-    let norm = if rounds.sends_updates() { update(spec, rounds, gradient, length) } else { gradient.norm };
+    let gradient = match arm {
+        Arm::Private => GradientBound::from_party(spec, rounds, party, dataset, length),
+        Arm::Open | Arm::Public => None,
+    };
+    let norm = match gradient {
+        Some(gradient) if rounds.sends_updates() => update(spec, rounds, gradient, length),
+        Some(gradient) => gradient.norm,
+        None => exact_update(rounds, length)?,
+    };
     Some(norm * ROUNDING * precision(series.precision)).filter(|norm| norm.is_finite())
 }
 
@@ -81,9 +90,24 @@ fn update(spec: &Spec, rounds: &Rounds, gradient: GradientBound, length: f64) ->
     let steps = rate * f64::from(rounds.local_steps);
     match rounds.optimizer {
         Optimizer::Sgd { momentum, .. } => steps * gradient.norm / (1.0 - momentum),
-        Optimizer::Adam { .. } => steps * ADAM_STEP * length.sqrt(),
+        Optimizer::Adam { .. } => adam_update(steps, length),
         Optimizer::DpAdam { .. } => steps * gradient.norm / (DP_ADAM_ROOT * gradient.deviation),
     }
+}
+
+/// Returns the norm of an update of steps along exact gradients: bounded for Adam alone.
+fn exact_update(rounds: &Rounds, length: f64) -> Option<f64> {
+    match rounds.optimizer {
+        Optimizer::Adam { learning_rate } if rounds.sends_updates() => {
+            Some(adam_update(learning_rate * f64::from(rounds.local_steps), length))
+        }
+        Optimizer::Adam { .. } | Optimizer::Sgd { .. } | Optimizer::DpAdam { .. } => None,
+    }
+}
+
+/// Returns the norm of Adam's update whose learning rates add up to `rates`.
+fn adam_update(rates: f64, length: f64) -> f64 {
+    rates * ADAM_STEP * length.sqrt()
 }
 
 /// Returns the greatest factor by which rounding to a precision grows a norm: half a unit of the last of 8 bits; or, in
@@ -216,6 +240,41 @@ mod tests {
             // Ten steps of the noise alone, all in one direction.
             let rate = optimizer.learning_rate();
             assert!(bound > 10.0 * rate * 1000_f64.sqrt() / 100.0, "{optimizer:?}: {bound}");
+        }
+    }
+
+    /// Steps of Adam along exact gradients of any size, in any order of signs.
+    #[test]
+    fn exact_updates_of_adam_are_within_their_bound() {
+        let mut spec = spec(1.0, 1.0, 0.1);
+        spec.participants.iter_mut().for_each(|party| party.noise = None);
+        let (rate, steps, length) = (0.01, 40, 16_usize);
+        let rounds = spec.private.as_mut().unwrap();
+        (rounds.optimizer, rounds.local_steps) = (Optimizer::Adam { learning_rate: rate }, steps);
+        spec.open = spec.private;
+        let dataset = Dataset { visibility: Visibility::Open, ..sized(1000) };
+        for name in ["private", "open"] {
+            let own_series = RoundSeries { name: name.to_owned(), ..series(length as u64, Precision::F32) };
+            let bound = spec.most_norm(&dataset, &own_series).unwrap();
+            let mut longest = 0.0_f64;
+            for seed in 0..50_u32 {
+                let draws = normal(seed.into(), length * steps as usize);
+                let (mut first, mut second, mut change) = ([0.0; 16], [0.0; 16], [0.0; 16]);
+                for (number, gradients) in (1_i32..).zip(draws.chunks(length)) {
+                    let is_large = number.unsigned_abs().wrapping_add(seed).is_multiple_of(20);
+                    for (place, draw) in gradients.iter().enumerate() {
+                        // One step in twenty is a million times larger.
+                        let gradient = if is_large { draw * 1e6 } else { *draw };
+                        first[place] = 0.9_f64.mul_add(first[place], 0.1 * gradient);
+                        second[place] = 0.999_f64.mul_add(second[place], 0.001 * gradient * gradient);
+                        let mean = first[place] / (1.0 - 0.9_f64.powi(number));
+                        let square = second[place] / (1.0 - 0.999_f64.powi(number));
+                        change[place] -= rate * mean / (square.sqrt() + 1e-8);
+                    }
+                }
+                longest = longest.max(change.iter().map(|value| value * value).sum::<f64>().sqrt());
+            }
+            assert!(longest > 0.0 && longest <= bound, "{name}: {longest} is beyond {bound}");
         }
     }
 

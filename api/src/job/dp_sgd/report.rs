@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Arm;
 use crate::id::DatasetId;
+use crate::job::transcription::WordErrors;
 
 /// One row of the comparison table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -31,6 +32,10 @@ pub struct TestResult {
     pub accuracy: f64,
     /// Mean cross-entropy in nats.
     pub loss: f64,
+    /// The word errors of the best path of a model with CTC, without a lexicon or a language model. Absent for other
+    /// models, and for a test set without characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub words: Option<WordErrors>,
 }
 
 /// A public dataset, identified by its content.

@@ -42,6 +42,7 @@ pub(super) fn ours() -> Dataset {
         test_records: 0,
         seconds: None,
         users: None,
+        table: None,
         units: usual_units(),
         approval: None,
         accounts: Vec::new(),

@@ -1,5 +1,7 @@
 //! The greatest norm of an honest site's vector, so that the server can reject another one before it moves the mean.
 //!
+//! The lead contributes nothing: its vector is zero.
+//!
 //! The sum of at most n contributions of norm C is at most n·C long; noise of deviation σ = z·C in each of d
 //! coordinates is longer than σ√(d + 2√(dt) + 2t) with probability at most e⁻ᵗ (Hsu, Kakade and Zhang 2012, theorem
 //! 2.1; the discrete Gaussian is subgaussian: Canonne, Kamath and Steinke 2020, fact 18).
@@ -14,7 +16,13 @@ const ROUNDING: f64 = 1.001;
 
 /// Implements [`crate::job::JobKind::most_norm`].
 pub(super) fn most_norm(spec: &Spec, dataset: &Dataset, series: &RoundSeries) -> Option<f64> {
-    if series.name != HISTOGRAMS || dataset.visibility == Visibility::Public || !spec.is_participant(dataset.id) {
+    if series.name != HISTOGRAMS || !spec.is_participant(dataset.id) {
+        return None;
+    }
+    if spec.is_lead(dataset.id) {
+        return Some(0.0);
+    }
+    if dataset.visibility == Visibility::Public {
         return None;
     }
     let length = series.length? as f64;

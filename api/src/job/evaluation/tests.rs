@@ -38,6 +38,7 @@ pub(crate) fn datasets() -> [Dataset; 2] {
         test_records: 1000,
         seconds: None,
         users: None,
+        table: None,
         units: usual_units(),
         approval: None,
         accounts: Vec::new(),
@@ -100,7 +101,7 @@ fn round_waits_for_the_lead_and_the_quorum() {
     assert_eq!(series.length, Some(2 * 96 + 2));
     assert!(series.weights.iter().all(|(_, weight)| (weight - 1.0).abs() < f64::EPSILON) && series.weights.len() == 2);
     let [lead, site] = datasets();
-    assert_eq!(spec.most_norm(&lead, series), None);
+    assert_eq!(spec.most_norm(&lead, series), Some(0.0), "it contributes nothing");
     let most = spec.most_norm(&site, series).unwrap();
     let units = SizeClass(1000).most() as f64;
     assert!(most > units * 2.0_f64.sqrt() && most < 1.5 * units * 2.0_f64.sqrt(), "{most}");

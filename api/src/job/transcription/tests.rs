@@ -43,6 +43,7 @@ pub(crate) fn ward() -> Dataset {
         test_records: 0,
         seconds: Some(SizeClass(5000)),
         users: None,
+        table: None,
         units: vec![PrivacyUnit::Words],
         approval: None,
         accounts: Vec::new(),

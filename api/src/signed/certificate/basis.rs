@@ -75,7 +75,7 @@ impl PublicFact {
         let classes = match spec {
             Spec::DpSgd(spec) => spec.model.classes.map(u64::from),
             Spec::ActiveLearning(spec) => Some(spec.labels.len() as u64),
-            Spec::Transcription(_) | Spec::Evaluation(_) => None,
+            Spec::Transcription(_) | Spec::Evaluation(_) | Spec::Analytics(_) => None,
         };
         // Only training has a batch; samples of logs and of recordings are drawn by the row, and an evaluation reads its
         // whole test set.

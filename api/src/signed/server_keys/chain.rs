@@ -44,6 +44,14 @@ pub(super) fn split(text: &str) -> Result<(Signature, Option<SignatureChain>), S
     Ok((signature, Some(serde_json::from_str(chain).map_err(|_| SignedError::Malformed)?)))
 }
 
+/// Returns the serial of the certificate that a signature carries, 0 for one of the first key; `None` if it cannot be
+/// read. The certificate is not verified.
+pub fn claimed_serial(signature: &str) -> Option<u64> {
+    let (_, chain) = split(signature).ok()?;
+    let Some(chain) = chain else { return Some(0) };
+    serde_json::from_str::<KeyCertificate>(&chain.certificate.payload).ok().map(|certificate| certificate.serial)
+}
+
 /// A certificate whose signature was verified.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct VerifiedCertificate {

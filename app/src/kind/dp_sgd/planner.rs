@@ -124,10 +124,14 @@ pub fn Planner(
     let standings = StoredValue::new(standings);
     let choices = StoredValue::new(initials);
     let spec = Memo::new(move |_| plan.read().spec(&datasets.read_value()));
+    let differences = Memo::new(move |_| match &*spec.read() {
+        Ok(spec) => choices.with_value(|choices| initial::check_initial(spec, choices)),
+        Err(_) => Vec::new(),
+    });
     let violations = Memo::new(move |_| match &*spec.read() {
         Ok(spec) => {
             let mut violations = datasets.with_value(|datasets| spec.check(datasets));
-            violations.extend(choices.with_value(|choices| initial::check_initial(spec, choices)));
+            violations.extend(differences.get());
             violations
         }
         Err(violations) => violations.clone(),
@@ -251,7 +255,7 @@ pub fn Planner(
                     {FormField { name: "plan[spare]", at: "spare_releases", label: "Reserve rounds, to repeat after a crash" }
                         .number(f64::from(initial.spare), (0.0, 1000.0), true, make_setter(plan, |plan, value| plan.spare = value as u32))}
                 </fieldset>
-                {choices.with_value(|choices| initial::render_initial(plan, &initial, choices, consortium))}
+                {choices.with_value(|choices| initial::render_initial(plan, &initial, (choices, differences), consortium))}
                 {advanced::render_advanced(plan, &initial)}
             </div>
             <section class="planner-cost" aria-labelledby="cost-title">

@@ -7,12 +7,11 @@ use undertone_api::id::DatasetId;
 use undertone_api::job::JobKind;
 use undertone_api::job::dp_sgd::{Arm, Spec};
 use undertone_api::plan::{
-    AccountBalances, AccountKey, AffordableRounds, EpsilonCurve, FittingChange, PlanParameter, PricedPlan,
-    RoundedKind as _, least_noise, offers,
+    AffordableRounds, EpsilonCurve, FittingChange, PlanParameter, PricedPlan, RoundedKind as _, least_noise, offers,
 };
 use undertone_privacy::Event;
 
-use crate::standing::{NoPayment, Payment, others};
+use crate::standing::{NoPayment, Payment, collect_balances, find_standings, others};
 
 /// The effect of a plan on one dataset.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,10 +65,7 @@ pub fn price_plan(spec: &Spec, datasets: &[Dataset], standings: &[(DatasetId, Ve
         .participants
         .iter()
         .filter_map(|party| datasets.iter().find(|dataset| dataset.id == party.dataset))
-        .map(|dataset| {
-            let all = standings.iter().find(|(id, _)| *id == dataset.id).map_or(&[][..], |(_, all)| all);
-            (dataset.id, price_party(spec, dataset, all, priced.as_ref()))
-        })
+        .map(|dataset| (dataset.id, price_party(spec, dataset, find_standings(standings, dataset.id), priced.as_ref())))
         .collect();
     let buys = priced.as_ref().and_then(AffordableRounds::from_plan);
     PlanPrices { verdicts, buys, offers: offers(spec, datasets, &balances) }
@@ -78,20 +74,6 @@ pub fn price_plan(spec: &Spec, datasets: &[Dataset], standings: &[(DatasetId, Ve
 /// Rounds noise up to thousandths, the precision of inputs.
 pub(super) fn round_up_noise(noise: f64) -> f64 {
     (noise * 1000.0).ceil() / 1000.0
-}
-
-/// Returns the balances by account: two versions of a dataset share one.
-fn collect_balances(datasets: &[Dataset], standings: &[(DatasetId, Vec<AccountStanding>)]) -> AccountBalances {
-    let mut balances = AccountBalances::default();
-    for (id, all) in standings {
-        let Some(dataset) = datasets.iter().find(|dataset| dataset.id == *id) else { continue };
-        for AccountStanding { unit, adjacency, balance } in all {
-            let organization = dataset.organization;
-            let lineage = dataset.lineage;
-            balances.add(AccountKey::new(organization, lineage, *unit, *adjacency), balance.clone());
-        }
-    }
-    balances
 }
 
 fn price_party(

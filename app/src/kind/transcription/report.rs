@@ -55,6 +55,7 @@ fn render_local_files(job: JobId) -> AnyView {
             <dl class="facts">
                 <div><dt><code>"recordings/"</code></dt><dd>"the transcript of each recording as text, SRT, VTT and JSON, with times and the recognizer of each word"</dd></div>
                 <div><dt><code>"histogram.tsv"</code></dt><dd>"the count of each word, as said and as heard by each recognizer"</dd></div>
+                <div><dt><code>"sounds/"</code></dt><dd>"up to five true pieces and five dummies of each recognizer, as it received them; "<code>{format!("undertone-worker received {job}")}</code>" plays them at the site"</dd></div>
                 <div><dt><code>"report.json"</code></dt><dd>"word error rates for recordings with references, pieces, dummies, money, tried and untried attacks, times"</dd></div>
             </dl>
             <p class="hint">"None of it was ever sent to this server. Every number of it reveals something of the recordings that no ε covers."</p>

@@ -7,6 +7,7 @@ use undertone_api::job::transcription::{
     ProviderResult, Report, TranscriptErrors, TranscriptionAttack, TranscriptionOutcome, UntriedAttack, WordErrors,
 };
 
+use super::promises::render_promises;
 use crate::words;
 
 /// Renders the result of a job.
@@ -22,7 +23,7 @@ pub(super) fn render_result(report: &Report, participants: &[JobParticipant]) ->
         }
         .into_any(),
     };
-    view! { <p>{format!("The transcript of {name} stays at its site.")}</p>{render_plan(report)}{render_promises(report)}<p class="hint">{words::DUMMY_DETECTION}</p>{rest} }
+    view! { <p>{format!("The transcript of {name} stays at its site.")}</p>{render_plan(report)}{render_promises(&report.promises, report.colluding)}<p class="hint">{words::DUMMY_DETECTION}</p>{rest} }
         .into_any()
 }
 
@@ -48,31 +49,6 @@ fn render_plan(report: &Report) -> AnyView {
         <dl class="facts">
             {facts.into_iter().map(|(term, description)| view! { <div><dt>{term}</dt><dd>{description}</dd></div> }).collect_view()}
         </dl>
-    }
-    .into_any()
-}
-
-fn render_promises(report: &Report) -> AnyView {
-    let rows = report.promises.iter().map(|promise| {
-        let many = promise.colluding.get();
-        let is_charged = many == report.colluding;
-        let colluders =
-            if many == 1 { "one recognizer".to_owned() } else { format!("{} together", words::count(many.into())) };
-        let colluders = if is_charged { format!("{colluders}, as charged") } else { colluders };
-        view! {
-            <tr aria-current=is_charged.then_some("true")>
-                <th scope="row">{colluders}</th>
-                <td class="number">{words::epsilon(promise.epsilon)}</td>
-                <td class="number">{words::delta(promise.delta)}</td>
-            </tr>
-        }
-    });
-    view! {
-        <table class="dense">
-            <caption>"ε of the counts of words, by number of colluding recognizers"</caption>
-            <thead><tr><th scope="col">"Recognizers"</th><th scope="col" class="number">"ε"</th><th scope="col" class="number">"δ"</th></tr></thead>
-            <tbody>{rows.collect_view()}</tbody>
-        </table>
     }
     .into_any()
 }

@@ -40,6 +40,7 @@ impl Seeding {
                 classes,
                 test_records,
                 users: Some(SizeClass::from_count(records / 20)),
+                table: None,
                 units: vec![PrivacyUnit::Record, PrivacyUnit::User],
                 ..self.registration(name, visibility, records)
             };
@@ -83,6 +84,7 @@ impl Seeding {
             test_records: 0,
             seconds: None,
             users: None,
+            table: None,
             units: usual_units(),
             approval: Some(SiteApproval { rule: ApprovalRule::Server, keys: Vec::new() }),
         }

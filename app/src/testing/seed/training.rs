@@ -244,7 +244,7 @@ fn training_report(spec: &TrainingSpec) -> TrainingReport {
         tests: spec
             .tests
             .iter()
-            .map(|test| TestResult { test: test.name.clone(), frames: 48_213, accuracy, loss: 2.21 })
+            .map(|test| TestResult { test: test.name.clone(), frames: 48_213, accuracy, loss: 2.21, words: None })
             .collect(),
     };
     TrainingReport {

@@ -146,6 +146,7 @@ fn registration(name: &str) -> DatasetRegistration {
         test_records: 500,
         seconds: None,
         users: None,
+        table: None,
         units: vec![PrivacyUnit::Record],
         approval: None,
     }

@@ -26,13 +26,13 @@ struct DeviceClaims {
 ///
 /// # Errors
 /// [`Error::Internal`] if it cannot be signed.
-pub fn sign_device(member: MemberId, keys: &TokenKeys, now: OffsetDateTime) -> Result<String, Error> {
+pub(crate) fn sign_device(member: MemberId, keys: &TokenKeys, now: OffsetDateTime) -> Result<String, Error> {
     let claims = DeviceClaims { iss: ISSUER.to_owned(), sub: member, exp: (now + KNOWN).unix_timestamp() };
     encode(&claims, keys, now).map_err(|error| Error::internal("signing a device's cookie", error))
 }
 
 /// Returns the member of a known device from its cookie; `None` if the cookie is invalid or expired.
-pub fn open_device(text: &str, keys: &TokenKeys, now: OffsetDateTime) -> Option<MemberId> {
+pub(crate) fn open_device(text: &str, keys: &TokenKeys, now: OffsetDateTime) -> Option<MemberId> {
     let claims: DeviceClaims = decode(text, ISSUER, keys, now, KNOWN)?;
     (claims.exp > now.unix_timestamp()).then_some(claims.sub)
 }

@@ -16,7 +16,7 @@ use crate::keys::ring::RingKey;
 /// The time for which an encrypted text can be opened; also the lifetime of its cookie.
 pub const LIFETIME: Duration = Duration::minutes(1);
 /// Bytes of the nonce.
-pub const NONCE: usize = 24;
+pub(crate) const NONCE: usize = 24;
 /// Bytes of the time of encryption, seconds since 1970, big endian.
 const TIME: usize = 8;
 

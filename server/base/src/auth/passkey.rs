@@ -126,7 +126,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::{LIFETIME, PasskeyPlace, PasskeyPurpose, PasskeyTicket, challenge_of, user_handle};
-    use crate::auth::{open_device, sign_device};
+    use crate::auth::device::{open_device, sign_device};
     use crate::keys::TokenKeys;
     use crate::keys::ring::KeyRing;
 

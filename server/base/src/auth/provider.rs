@@ -365,7 +365,7 @@ impl Provider {
 }
 
 /// Returns the redirect URL of the first provider: `/oidc/callback` of the public address.
-pub fn callback(ctx: &Ctx) -> String {
+pub(crate) fn callback(ctx: &Ctx) -> String {
     format!("{}/oidc/callback", ctx.addresses.http)
 }
 

@@ -3,17 +3,37 @@
 //! The reader of all sources names neither the file nor the values that a key accepts. After a failure, this module
 //! therefore reads each value separately.
 
+use std::fs;
+use std::path::Path;
+
 use config::{Map, Value, ValueKind};
 use serde_json::Value as Json;
+use undertone_configuration::ConfigText;
 
 use super::keys::{flat, variable};
 use super::{Config, ConfigError};
+
+/// The values of the configuration file.
+pub(super) struct FileValues<'a> {
+    /// The file.
+    pub(super) path: &'a Path,
+    /// Its values.
+    pub(super) values: Map<String, Value>,
+}
+
+impl FileValues<'_> {
+    /// Returns the file, with the line of a key if it has one.
+    pub(super) fn place_of(&self, key: &str) -> String {
+        let text = fs::read_to_string(self.path).unwrap_or_default();
+        ConfigText::new(&text).place_of(&self.path.display().to_string(), key)
+    }
+}
 
 /// Returns the error with the place and key of the wrong value, or unchanged if no single value is wrong.
 pub(super) fn explain(
     error: config::ConfigError,
     built_in: &Config,
-    file: Option<(&str, &Map<String, Value>)>,
+    file: Option<&FileValues<'_>>,
     environment: &Map<String, Value>,
 ) -> ConfigError {
     // The environment overrides the file, so the file's value may never have been read.
@@ -23,28 +43,25 @@ pub(super) fn explain(
         reason,
     });
     let from_file = || {
-        let (place, values) = file?;
-        let (key, reason) = first_wrong(built_in, values)?;
-        Some(ConfigError::Wrong { place: place.to_owned(), key, reason })
+        let file = file?;
+        let (key, reason) = first_wrong(built_in, &file.values)?;
+        Some(ConfigError::Wrong { place: file.place_of(&key), key, reason })
     };
     from_environment.or_else(from_file).unwrap_or(ConfigError::Read(error))
 }
 
 /// Returns the source of a key's effective value.
-pub(super) fn place_of(
-    key: &str,
-    file: Option<(&str, &Map<String, Value>)>,
-    environment: &Map<String, Value>,
-) -> Option<String> {
+pub(super) fn place_of(key: &str, file: Option<&FileValues<'_>>, environment: &Map<String, Value>) -> Option<String> {
     // Some errors concern two keys together.
-    let is_set = |values: &Map<String, Value>| {
+    let find_set = |values: &Map<String, Value>| {
         let names = flat(values);
-        key.split(", ").any(|key| names.contains_key(key))
+        key.split(", ").find(|key| names.contains_key(*key))
     };
-    if is_set(environment) {
+    if find_set(environment).is_some() {
         return Some("the environment".to_owned());
     }
-    file.filter(|(_, values)| is_set(values)).map(|(place, _)| place.to_owned())
+    let file = file?;
+    find_set(&file.values).map(|key| file.place_of(key))
 }
 
 /// Returns the first key whose value alone makes the configuration unreadable, and the values that the key accepts.

@@ -8,6 +8,7 @@ use std::path::Path;
 use config::{ConfigError as ReadError, Environment, Map, Source as _, Value, ValueKind};
 use serde::Serialize;
 use serde_json::Value as Json;
+use undertone_configuration::{KnownKeys, UnknownKey, variable_name};
 use utoipa::{PartialSchema as _, ToSchema as _};
 
 use super::{Config, ConfigError};
@@ -16,8 +17,8 @@ use super::{Config, ConfigError};
 pub const SECRET: [&str; 2] = ["secret", "password"];
 /// The replacement of a secret value.
 const MASK: &str = "********";
-/// The highest number of wrong letters in a variable's name that still counts as a misspelt key.
-const SLIPS: usize = 2;
+/// The beginning of the variables' names.
+pub(super) const PREFIX: &str = "UNDERTONE";
 
 /// A key and its effective value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -70,8 +71,8 @@ pub fn table() -> String {
 }
 
 /// Returns the environment variable of a key.
-pub fn variable(key: &str) -> String {
-    format!("UNDERTONE_{}", key.replace('.', "__").to_uppercase())
+pub(crate) fn variable(key: &str) -> String {
+    variable_name(PREFIX, key)
 }
 
 /// Returns the comment of a key.
@@ -117,35 +118,29 @@ fn leaves(config: &Config) -> BTreeMap<String, String> {
     all
 }
 
-/// Returns the first unknown name in a source, with the most similar key.
-pub(super) fn find_unknown(source: &Map<String, Value>) -> Option<String> {
-    let defaults = leaves(&Config::default());
-    let name = flat(source).into_keys().find(|name| !is_known(&defaults, name))?;
-    Some(match nearest(&defaults, &name) {
-        Some((near, _)) => format!("`{name}`: did you mean `{near}`?"),
-        None => format!("`{name}`"),
-    })
+/// Returns the names of the keys. An optional table that is absent by default is one key without a value; its own type checks
+/// the keys below it.
+fn known_keys() -> KnownKeys {
+    KnownKeys::new(leaves(&Config::default()).into_iter().map(|(key, built_in)| (key, built_in.is_empty())))
+}
+
+/// Returns the first unknown name in a source.
+pub(super) fn find_unknown(source: &Map<String, Value>) -> Option<UnknownKey> {
+    let known = known_keys();
+    flat(source).into_keys().find_map(|name| known.check(&name).err())
 }
 
 /// Returns the variables of the environment that name known keys: other programs of the project also have `UNDERTONE_*`
-/// variables. A name within two letters of a key, or below a table of the configuration, is an error, because it is a
-/// misspelt key.
+/// variables.
 pub(super) fn collect_variables(environment: &Environment) -> Result<KnownVariables, ConfigError> {
-    let defaults = leaves(&Config::default());
+    let known = known_keys();
     let mut variables = Map::new();
     for (name, value) in collect(environment)? {
-        if is_known(&defaults, &name) {
+        let is_key = known
+            .check_variable(PREFIX, &name)
+            .map_err(|unknown| ConfigError::Unknown { place: "the environment".to_owned(), unknown })?;
+        if is_key {
             variables.insert(name, value);
-            continue;
-        }
-        let table = name
-            .split_once('.')
-            .is_some_and(|(head, _)| defaults.keys().any(|key| key.starts_with(&format!("{head}."))));
-        if let Some((near, slips)) = nearest(&defaults, &name)
-            && (table || slips <= SLIPS)
-        {
-            let unknown = format!("`{}`: did you mean `{}`?", variable(&name), variable(&near));
-            return Err(ConfigError::Unknown { place: "the environment".to_owned(), unknown });
         }
     }
     Ok(KnownVariables(variables))
@@ -219,19 +214,6 @@ fn without_password(value: &str) -> String {
         url.query_pairs_mut().clear().extend_pairs(masked_pairs);
     }
     format!("\"{url}\"")
-}
-
-fn is_known(known: &BTreeMap<String, String>, name: &str) -> bool {
-    // An optional table that is absent by default is one key without a value; its own type checks the keys below it.
-    known.iter().any(|(key, value)| key == name || (value.is_empty() && name.starts_with(&format!("{key}."))))
-}
-
-/// Returns the most similar key, and the least edit distance to any key.
-fn nearest(known: &BTreeMap<String, String>, name: &str) -> Option<(String, usize)> {
-    let alike = |key: &String| strsim::jaro_winkler(key, name);
-    let near = known.keys().max_by(|one, other| alike(one).total_cmp(&alike(other)))?;
-    let slips = known.keys().map(|key| strsim::damerau_levenshtein(key, name)).min()?;
-    Some((near.clone(), slips))
 }
 
 pub(super) fn flat(source: &Map<String, Value>) -> BTreeMap<String, Value> {

@@ -54,7 +54,7 @@ impl Default for MailConfig {
 
 impl MailConfig {
     /// Returns host and port of the mail server, if one is configured.
-    pub fn host_and_port(&self) -> Option<(&str, u16)> {
+    pub(crate) fn host_and_port(&self) -> Option<(&str, u16)> {
         let (host, port) = self.server.as_deref()?.rsplit_once(':')?;
         let port = port.parse().ok().filter(|port| *port != 0)?;
         (!host.is_empty()).then_some((host, port))

@@ -26,7 +26,7 @@ pub fn sqlite_file(url: &str) -> Option<PathBuf> {
 }
 
 /// Returns the way a connection to a PostgreSQL URL verifies its peer; `None` if the URL is invalid.
-pub fn peer_proof(url: &str) -> Option<PeerProof> {
+pub(crate) fn peer_proof(url: &str) -> Option<PeerProof> {
     let options: PgConnectOptions = url.parse().ok()?;
     let host = options.get_host().trim_start_matches('[').trim_end_matches(']');
     let is_local = options.get_socket().is_some()

@@ -80,7 +80,7 @@ on_both! {
             yield_now().await;
         }
         for _ in 0..20 {
-            db.ping().await.expect("the database answers");
+            db.reader.ping().await.expect("the database answers");
             assert_eq!(inside.load(Ordering::Relaxed), CONCURRENT_WRITERS, "the fifth waits");
         }
         end.add_permits(five.len());

@@ -358,6 +358,14 @@ impl ServerSigner {
         }
     }
 
+    /// Returns the least serial of a certificate that is not revoked at a time; 0 while none is.
+    pub fn least_serial(&self, now: OffsetDateTime) -> u64 {
+        self.reload_if_replaced(now);
+        let online = self.online();
+        let in_force = online.keys.iter().filter(|key| key.certificate.from <= now);
+        in_force.map(|key| key.certificate.least_serial).max().unwrap_or_default()
+    }
+
     /// Reads the certified keys again if their file was replaced since the last time, so that a new key signs as soon as it is
     /// installed. Other signatures wait meanwhile: none of them may be made with the older key and state a later time.
     fn reload_if_replaced(&self, now: OffsetDateTime) {

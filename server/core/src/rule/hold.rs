@@ -13,7 +13,7 @@ use crate::rule::job::load_participants;
 ///
 /// # Errors
 /// When the database fails, or a stored value cannot be read.
-pub async fn list_holds(connection: &impl ConnectionTrait, row: &job::Model) -> Result<Vec<Hold>, Error> {
+pub(crate) async fn list_holds(connection: &impl ConnectionTrait, row: &job::Model) -> Result<Vec<Hold>, Error> {
     if row.state != JobState::Paused {
         return Ok(Vec::new());
     }

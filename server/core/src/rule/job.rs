@@ -16,7 +16,7 @@ use crate::model::{departure, job, participant};
 ///
 /// # Errors
 /// When the database fails, or a stored value cannot be read.
-pub async fn load_job(connection: &impl ConnectionTrait, id: JobId) -> Result<job::Model, Error> {
+pub(crate) async fn load_job(connection: &impl ConnectionTrait, id: JobId) -> Result<job::Model, Error> {
     job::Entity::find_by_id(id.0).one(connection).await?.ok_or_else(|| Error::not_found("job"))
 }
 
@@ -24,7 +24,7 @@ pub async fn load_job(connection: &impl ConnectionTrait, id: JobId) -> Result<jo
 ///
 /// # Errors
 /// When the database fails, or a stored value cannot be read.
-pub async fn load_readable_job(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<job::Model, Error> {
+pub(crate) async fn load_readable_job(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<job::Model, Error> {
     let row = load_job(ctx.db.read(), id).await?;
     let place = Place::Consortium(ConsortiumId(row.consortium_id));
     policy::check(actor, Operation::ReadJob, place).map_err(|_| Error::not_found("job"))?;
@@ -35,7 +35,10 @@ pub async fn load_readable_job(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<jo
 ///
 /// # Errors
 /// When the database fails, or a stored value cannot be read.
-pub async fn load_participants(connection: &impl ConnectionTrait, id: JobId) -> Result<Vec<participant::Model>, Error> {
+pub(crate) async fn load_participants(
+    connection: &impl ConnectionTrait,
+    id: JobId,
+) -> Result<Vec<participant::Model>, Error> {
     Ok(participant::Entity::find()
         .filter(participant::Column::JobId.eq(id.0))
         .order_by_asc(participant::Column::Position)
@@ -47,7 +50,10 @@ pub async fn load_participants(connection: &impl ConnectionTrait, id: JobId) -> 
 ///
 /// # Errors
 /// When the database fails, or a stored value cannot be read.
-pub async fn load_departures(connection: &impl ConnectionTrait, id: JobId) -> Result<HashMap<Uuid, Departure>, Error> {
+pub(crate) async fn load_departures(
+    connection: &impl ConnectionTrait,
+    id: JobId,
+) -> Result<HashMap<Uuid, Departure>, Error> {
     let rows = departure::Entity::find().filter(departure::Column::JobId.eq(id.0)).all(connection).await?;
     Ok(rows.into_iter().map(|row| (row.dataset_id, row.into())).collect())
 }

@@ -132,7 +132,7 @@ pub(super) async fn revoke_all(ctx: &Ctx, tx: &Tx, member: MemberId) -> Result<u
 }
 
 /// Returns whether a token has the prefix of an API key.
-pub fn is_key(token: &str) -> bool {
+pub(crate) fn is_key(token: &str) -> bool {
     token.starts_with(PREFIX)
 }
 

@@ -40,7 +40,7 @@ use crate::view::job as view;
 pub use crate::view::approval::review::{review, review_terms, site_approvals};
 pub use crate::view::approval::waiting::{WaitingApproval, waiting};
 pub use limit::{limit_set, limit_withdraw, limits, limits_version};
-pub use revocation::{refuse_outdated, revoke_answers};
+pub(crate) use revocation::{refuse_outdated, revoke_answers};
 
 /// The author of a site's answer, in words.
 const SITE_POLICY: &str = "site policy";

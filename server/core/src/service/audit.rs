@@ -13,6 +13,7 @@ use sea_orm::{QueryFilter as _, QueryOrder as _};
 use undertone_api::id::{DatasetId, JobId, WorkerId};
 use undertone_api::job::JobState;
 use undertone_api::job::audit::{Assessment, AuditPlan, AuditVerdict, AuditView};
+use undertone_api::plan::AccountKey;
 use undertone_api::problem::{Code, Violation};
 use undertone_api::signed::{self, AuditStatement, Signed};
 use undertone_privacy::ledger::{Balance, Budget};
@@ -28,7 +29,7 @@ use crate::model::planned_series::PlannedSeries;
 use crate::model::{audit, job, participant, worker};
 use crate::rule::job::{load_job, load_participants, load_readable_job};
 use crate::service::lease;
-use crate::service::ledger::account::{self as accounts, LedgerAccountKey};
+use crate::service::ledger::account as accounts;
 use crate::service::ledger::frozen::freeze_lineage;
 
 /// The largest δ at which a site may compare its finding with its claim.
@@ -62,7 +63,7 @@ pub async fn list(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<Vec<AuditView>,
 }
 
 /// Returns the audit that a job promises for a dataset's releases.
-pub fn find_plan(row: &job::Model, dataset: DatasetId) -> Option<AuditPlan> {
+pub(crate) fn find_plan(row: &job::Model, dataset: DatasetId) -> Option<AuditPlan> {
     let planned = &*row.series;
     planned.iter().find_map(|planned| planned.audited_of(dataset).cloned())
 }
@@ -98,7 +99,7 @@ pub struct JudgedStatement {
 ///
 /// # Errors
 /// `bad_signature` when it is not signed by the worker, `validation_failed` when its figures are not those of an audit.
-pub async fn judge(ctx: &Ctx, worker: WorkerId, token: &str, signed: &Signed) -> Result<JudgedStatement, Error> {
+pub(crate) async fn judge(ctx: &Ctx, worker: WorkerId, token: &str, signed: &Signed) -> Result<JudgedStatement, Error> {
     let lease = lease::find_lease(ctx.db.read(), worker, token).await?;
     let row = worker::Entity::find_by_id(worker.0).one(ctx.db.read()).await?;
     let row = row.ok_or_else(|| Error::not_found("worker"))?;
@@ -129,7 +130,7 @@ pub async fn judge(ctx: &Ctx, worker: WorkerId, token: &str, signed: &Signed) ->
 /// Returns δ of the account that a participant's charge goes to.
 async fn delta(connection: &impl ConnectionTrait, part: &participant::Model) -> Result<Option<Delta>, Error> {
     let Some(charge) = part.charge.as_deref() else { return Ok(None) };
-    let key = LedgerAccountKey::new(part.organization_id.into(), part.lineage_id.into(), charge.unit, charge.adjacency);
+    let key = AccountKey::new(part.organization_id.into(), part.lineage_id.into(), charge.unit, charge.adjacency);
     let account = accounts::find(connection, key).await?;
     let balance: Option<Balance> = account.map(|account| account.balance()).transpose()?;
     Ok(balance.and_then(|balance| balance.budget().map(Budget::delta)))

@@ -28,7 +28,7 @@ use crate::model::column::{ColumnEnum as _, to_json};
 use crate::model::{audit_log, audit_pending, job};
 
 pub use read::{AuditLogExport, AuditLogFormat, check, export, list};
-pub use read::{content_of, harmless};
+pub(crate) use read::{content_of, harmless};
 pub use seal::AT_ONCE;
 pub use seal::seal;
 pub use undertone_api::audit_log::AuditAction;
@@ -78,7 +78,7 @@ pub struct NewAuditEntry<'a> {
 ///
 /// # Errors
 /// When the database fails.
-pub async fn record(ctx: &Ctx, tx: &Tx, act: NewAuditEntry<'_>) -> Result<(), Error> {
+pub(crate) async fn record(ctx: &Ctx, tx: &Tx, act: NewAuditEntry<'_>) -> Result<(), Error> {
     record_at(tx, ctx.now(), act).await
 }
 
@@ -123,7 +123,7 @@ pub(crate) async fn record_at(tx: &Tx, now: OffsetDateTime, act: NewAuditEntry<'
 ///
 /// # Errors
 /// When the database fails: then nothing should be disclosed.
-pub async fn note(ctx: &Ctx, act: NewAuditEntry<'_>) -> Result<(), Error> {
+pub(crate) async fn note(ctx: &Ctx, act: NewAuditEntry<'_>) -> Result<(), Error> {
     ctx.db.write("note in the audit log", async |tx| record(ctx, tx, act.clone()).await).await
 }
 

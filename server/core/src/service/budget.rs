@@ -7,6 +7,7 @@ use serde_json::json;
 use undertone_api::budget::{Account, AccountStanding, BudgetRefusal, ExceededPart, NewBudget, SideDelta};
 use undertone_api::dataset::Dataset;
 use undertone_api::id::{ConsortiumId, DatasetId};
+use undertone_api::plan::AccountKey;
 use undertone_api::problem::{Code, Problem, Violation};
 use undertone_privacy::Adjacency;
 use undertone_privacy::curve::Curve;
@@ -21,7 +22,7 @@ use crate::model::{account, budget, dataset as dataset_row};
 use crate::service::approval;
 use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
 use crate::service::dataset;
-use crate::service::ledger::account::{self as accounts, LedgerAccountKey, OpenAccount};
+use crate::service::ledger::account::{self as accounts, OpenAccount};
 use crate::service::log;
 use crate::service::version::ExpectedVersion;
 
@@ -56,7 +57,7 @@ pub async fn set_if(
     if !violations.is_empty() {
         return Err(Error::validation(violations));
     }
-    let key = LedgerAccountKey::new(dataset.organization, dataset.lineage, new.unit, Adjacency::ZeroOut);
+    let key = AccountKey::new(dataset.organization, dataset.lineage, new.unit, Adjacency::ZeroOut);
     let row = ctx
         .db
         .write("set budget", async |tx| {

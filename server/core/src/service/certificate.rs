@@ -28,7 +28,7 @@ use crate::rule::job::{load_job, load_readable_job};
 use crate::service::audit_log::{self, AuditAction};
 use crate::service::notification;
 
-pub use draft::describe_job;
+pub(crate) use draft::describe_job;
 
 /// Returns a job's certificate, for reading.
 ///
@@ -142,7 +142,7 @@ pub(crate) async fn issue_if_due(ctx: &Ctx, id: JobId) {
 ///
 /// # Errors
 /// When the database fails, or a stored value cannot be read.
-pub async fn parties(ctx: &Ctx, job: &job::Model, manifest: &Manifest) -> Result<Vec<CertificateParty>, Error> {
+pub(crate) async fn parties(ctx: &Ctx, job: &job::Model, manifest: &Manifest) -> Result<Vec<CertificateParty>, Error> {
     draft::parties(ctx, job, manifest).await
 }
 
@@ -150,7 +150,7 @@ pub async fn parties(ctx: &Ctx, job: &job::Model, manifest: &Manifest) -> Result
 ///
 /// # Errors
 /// When the database fails, or a stored value cannot be read.
-pub async fn existing(ctx: &Ctx, id: JobId) -> Result<Option<(String, Certificate)>, Error> {
+pub(crate) async fn existing(ctx: &Ctx, id: JobId) -> Result<Option<(String, Certificate)>, Error> {
     let row = find(ctx.db.read(), id).await?;
     row.map(|row| Ok((row.digest.clone(), row.certificate()?))).transpose()
 }

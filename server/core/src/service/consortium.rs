@@ -27,7 +27,7 @@ use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
 use crate::service::{invitation, member as members};
 
 pub use edit::edit;
-pub use overlap::in_force;
+pub(crate) use overlap::in_force;
 pub use overlap::{attest, attest_if, history};
 
 /// The length limit of a description, in characters.

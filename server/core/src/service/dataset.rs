@@ -17,7 +17,7 @@ use undertone_privacy::PrivacyUnit;
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::model::column::parse_word;
+use crate::model::column::{JsonColumn, parse_word};
 use crate::model::{dataset, membership};
 use crate::service::budget::usage::load_accounts;
 use crate::service::organization::names::load_names;
@@ -52,7 +52,10 @@ pub async fn get(ctx: &Ctx, actor: &Actor, id: DatasetId) -> Result<Dataset, Err
 ///
 /// # Errors
 /// When the database fails, or a stored value cannot be read.
-pub async fn in_consortium(connection: &impl ConnectionTrait, consortium: ConsortiumId) -> Result<Vec<Dataset>, Error> {
+pub(crate) async fn in_consortium(
+    connection: &impl ConnectionTrait,
+    consortium: ConsortiumId,
+) -> Result<Vec<Dataset>, Error> {
     to_datasets(connection, rows(connection, consortium).await?).await
 }
 
@@ -60,7 +63,10 @@ pub async fn in_consortium(connection: &impl ConnectionTrait, consortium: Consor
 ///
 /// # Errors
 /// When the database fails, or a stored value cannot be read.
-pub async fn rows(connection: &impl ConnectionTrait, consortium: ConsortiumId) -> Result<Vec<dataset::Model>, Error> {
+pub(crate) async fn rows(
+    connection: &impl ConnectionTrait,
+    consortium: ConsortiumId,
+) -> Result<Vec<dataset::Model>, Error> {
     let owners = Query::select()
         .column(membership::Column::OrganizationId)
         .from(membership::Entity)
@@ -98,6 +104,7 @@ pub(super) async fn to_datasets(
             speakers: SizeClass(count(row.speakers)?),
             test_records: count(row.test_records)?,
             users: row.users.map(count).transpose()?.map(SizeClass),
+            table: row.table_schema.map(JsonColumn::into_value),
             seconds: row.seconds.map(count).transpose()?.map(SizeClass),
             units: row.units.as_deref().map_or_else(|| Ok(usual_units()), units)?,
             approval: row.approval.as_deref().map(|site| site.rule),

@@ -1,8 +1,9 @@
 //! Event streams: the present state of a job or a consortium, with a version, for each subscriber.
 //!
-//! A subject with subscribers is queried after each event in this process that may concern it, at most every half
-//! second. Changes by other replicas or by time are found every five seconds. Few subjects are queried at a time, in
-//! turns that alternate between organizations. All subscribers of a subject share the result. An event is a whole
+//! A subject with subscribers is queried after each event that may concern it, in this process or at another replica
+//! (`service::change`), at most every half second: a consortium after events of its own open jobs, and after those that
+//! are not of a job. Without such an event it is queried every 30 seconds, for changes by time, and for expenses of its
+//! members in another consortium. Few subjects are queried at a time, in turns that alternate between organizations. All subscribers of a subject share the result. An event is a whole
 //! state, so a missed event loses nothing; a subscriber that reconnects with the current version receives nothing until
 //! there is another. A stream rechecks its caller's session and rights. It ends when these end, when the server stops,
 //! or when the member has too many streams.
@@ -21,14 +22,14 @@ use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 use undertone_api::event::{ConsortiumEvent, JobEvent};
-use undertone_api::id::{ConsortiumId, MemberId};
+use undertone_api::id::{ConsortiumId, JobId, MemberId};
 use undertone_api::problem::{Code, Problem};
 use uuid::Uuid;
 
 use crate::auth::{Actor, Means, Operation, Place, policy};
 use crate::ctx::{
-    ChangeSubscription, Ctx, StreamCaller, StreamPermit, StreamRefusal, StreamSubject, SubjectState, UpdateReceiver,
-    UpdateSender,
+    ChangeSubscription, Ctx, DisplaySubscription, JobChannels, StreamCaller, StreamPermit, StreamRefusal,
+    StreamSubject, SubjectState, UpdateReceiver, UpdateSender,
 };
 use crate::error::Error;
 use crate::fairness::WorkOwner;
@@ -40,8 +41,8 @@ use crate::service::{job_log, member as members, session};
 use crate::view::diagnosis;
 use crate::view::job as view;
 
-/// The interval of queries for changes by other replicas or by time.
-const LOOK_AGAIN: Duration = Duration::from_secs(5);
+/// The interval of queries without an event.
+const LOOK_AGAIN: Duration = Duration::from_secs(30);
 /// The minimum time between two queries, however many events arrive.
 const LEAST: Duration = Duration::from_millis(500);
 /// The interval of a stream's checks of its caller's rights.
@@ -193,11 +194,26 @@ async fn may(ctx: &Ctx, actor: &Actor, subject: StreamSubject, operation: Operat
     }
 }
 
-/// Subscribes to changes that may concern a subject.
-pub(super) fn listen(ctx: &Ctx, subject: StreamSubject) -> ChangeSubscription {
-    match subject {
-        StreamSubject::Job(id) => ctx.changes().subscribe_to_job_display(id),
-        StreamSubject::Consortium(_) => ctx.changes().subscribe(),
+/// A subscription to changes that may concern a subject.
+enum SubjectSubscription {
+    Job(ChangeSubscription),
+    Consortium(DisplaySubscription),
+}
+
+impl SubjectSubscription {
+    fn new(ctx: &Ctx, subject: StreamSubject) -> Self {
+        match subject {
+            StreamSubject::Job(id) => Self::Job(ctx.changes().subscribe_to_job_display(id)),
+            StreamSubject::Consortium(_) => Self::Consortium(ctx.changes().subscribe_to_display()),
+        }
+    }
+
+    /// Waits for the next change, but for at most `at_most`. `jobs` are the open jobs of a consortium.
+    async fn wait(&mut self, jobs: JobChannels, at_most: Duration) {
+        match self {
+            Self::Job(changes) => changes.wait(at_most).await,
+            Self::Consortium(changes) => changes.wait(jobs, at_most).await,
+        }
     }
 }
 
@@ -205,13 +221,15 @@ pub(super) fn listen(ctx: &Ctx, subject: StreamSubject) -> ChangeSubscription {
 async fn keep_looking(ctx: Ctx, owner: WorkOwner, subject: StreamSubject, desk: UpdateSender) {
     loop {
         // Before the query, so that no change is missed in between.
-        let mut waiter = listen(&ctx, subject);
+        let mut waiter = SubjectSubscription::new(&ctx, subject);
+        let mut jobs = JobChannels::ALL;
         let query = async {
             let _turn = ctx.event_hub().looks().acquire(owner).await?;
             look(&ctx, subject).await
         };
         match query.await {
-            Ok(state) => {
+            Ok((state, open)) => {
+                jobs = open;
                 desk.send_if_modified(|now| {
                     let other = now.as_ref().is_none_or(|now| now.version != state.version);
                     if other {
@@ -227,7 +245,7 @@ async fn keep_looking(ctx: Ctx, owner: WorkOwner, subject: StreamSubject, desk: 
         }
         let pause = async {
             tokio::time::sleep(LEAST).await;
-            waiter.wait(LOOK_AGAIN.saturating_sub(LEAST)).await;
+            waiter.wait(jobs, LOOK_AGAIN.saturating_sub(LEAST)).await;
         };
         tokio::select! {
             () = pause => {}
@@ -239,7 +257,8 @@ async fn keep_looking(ctx: Ctx, owner: WorkOwner, subject: StreamSubject, desk: 
     }
 }
 
-async fn look(ctx: &Ctx, subject: StreamSubject) -> Result<SubjectState, Error> {
+/// Queries a subject. Returns its state, and the channels of its open jobs.
+async fn look(ctx: &Ctx, subject: StreamSubject) -> Result<(SubjectState, JobChannels), Error> {
     match subject {
         StreamSubject::Job(id) => {
             let row = load_job(ctx.db.read(), id).await?;
@@ -249,7 +268,7 @@ async fn look(ctx: &Ctx, subject: StreamSubject) -> Result<SubjectState, Error> 
                 log: job_log::newest(ctx, id).await?,
                 progress: view::progress(ctx, None, row).await?,
             };
-            to_update(&event, "")
+            Ok((to_update(&event, "")?, [id].into_iter().collect()))
         }
         StreamSubject::Consortium(id) => {
             let jobs = job::Entity::find()
@@ -259,7 +278,9 @@ async fn look(ctx: &Ctx, subject: StreamSubject) -> Result<SubjectState, Error> 
                 .all(ctx.db.read())
                 .await?;
             let rest = page_content(ctx, id, &jobs).await?;
-            to_update(&ConsortiumEvent { jobs: jobs.iter().map(Into::into).collect() }, &rest)
+            let open = jobs.iter().filter(|job| job.finished_at.is_none()).map(|job| JobId(job.id)).collect();
+            let event = ConsortiumEvent { jobs: jobs.iter().map(Into::into).collect() };
+            Ok((to_update(&event, &rest)?, open))
         }
     }
 }

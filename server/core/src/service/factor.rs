@@ -35,7 +35,7 @@ pub use kept::{count_locked_out, count_sealed, reseal};
 pub(super) use wrong::notify_wrong_codes;
 
 /// The time in which an offered secret must be confirmed with a code.
-pub const OFFER: Duration = Duration::minutes(15);
+pub(crate) const OFFER: Duration = Duration::minutes(15);
 /// The number of random bytes of a recovery code.
 const RECOVERY: usize = 10;
 

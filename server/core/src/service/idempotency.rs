@@ -34,7 +34,7 @@ const LOST: Duration = Duration::minutes(2);
 /// The length limit of a key, in characters.
 const LONGEST: usize = 255;
 /// The highest number of keys of one member within 24 hours.
-pub const MOST: u64 = 10_000;
+pub(crate) const MOST: u64 = 10_000;
 const NONCE: usize = 12;
 
 /// A response as it was sent.

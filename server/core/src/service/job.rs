@@ -23,11 +23,12 @@ use crate::view::job as view;
 
 pub use crate::view::job::list::{JobFilter, list, search};
 pub use cancel::cancel;
-pub use draft::{MOST_DRAFTS, draft_create, draft_delete, draft_get, draft_list, draft_propose, draft_update};
+pub use draft::{draft_create, draft_delete, draft_get, draft_list, draft_propose, draft_update};
 pub use hold::{hold_dataset, pause, release_dataset, resume};
-pub use lapse::lapse;
+pub(crate) use lapse::lapse;
 pub use leave::leave;
-pub use propose::{propose, violations};
+pub use propose::propose;
+pub(crate) use propose::violations;
 pub use repeat::{clone_spec, retry};
 
 /// Returns a job in full.

@@ -124,7 +124,7 @@ pub async fn append(
 ///
 /// # Errors
 /// When the database fails, or a stored value cannot be read.
-pub async fn note(ctx: &Ctx, tx: &Tx, job: Uuid, dataset: Option<Uuid>, event: LogEvent) -> Result<(), Error> {
+pub(crate) async fn note(ctx: &Ctx, tx: &Tx, job: Uuid, dataset: Option<Uuid>, event: LogEvent) -> Result<(), Error> {
     lock_job_log(tx, job).await?;
     let number = newest_in(tx, job).await? as i64 + 1;
     let line = job_log::Model {
@@ -191,7 +191,7 @@ pub async fn export(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<String, Error
 ///
 /// # Errors
 /// When the database fails, or a stored value cannot be read.
-pub async fn newest(ctx: &Ctx, id: JobId) -> Result<u64, Error> {
+pub(crate) async fn newest(ctx: &Ctx, id: JobId) -> Result<u64, Error> {
     newest_in(ctx.db.read(), id.0).await
 }
 
@@ -199,7 +199,7 @@ pub async fn newest(ctx: &Ctx, id: JobId) -> Result<u64, Error> {
 ///
 /// # Errors
 /// When the database fails, or a stored value cannot be read.
-pub async fn last(connection: &impl ConnectionTrait, job: Uuid) -> Result<HashMap<Uuid, LastSiteLine>, Error> {
+pub(crate) async fn last(connection: &impl ConnectionTrait, job: Uuid) -> Result<HashMap<Uuid, LastSiteLine>, Error> {
     let newest = sea_orm::sea_query::Query::select()
         .expr(job_log::Column::Number.max())
         .from(job_log::Entity)

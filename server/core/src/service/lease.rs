@@ -24,7 +24,7 @@ use crate::model::{departure, job, lease, participant};
 use crate::rule::hold::describe_pause;
 use crate::rule::job::load_job;
 
-pub use grant::grant;
+pub(crate) use grant::grant;
 
 /// The validity of a lease without a call from its worker, in seconds.
 pub const SECONDS: u32 = 60;
@@ -186,7 +186,7 @@ pub(crate) async fn still_at_work(
 ///
 /// # Errors
 /// `lease_lost` when a later lease has begun.
-pub async fn extend(ctx: &Ctx, held: &ActiveLease, token: &str) -> Result<(), Error> {
+pub(crate) async fn extend(ctx: &Ctx, held: &ActiveLease, token: &str) -> Result<(), Error> {
     let (now, whole) = (ctx.now(), Duration::seconds(i64::from(SECONDS)));
     if held.row.expires_at - now > whole * 2 / 3 {
         return Ok(());

@@ -32,11 +32,12 @@ use sea_orm::{
 };
 use undertone_api::budget::{BudgetRefusal, EntryKind};
 use undertone_api::log::LogLeaf;
+use undertone_api::plan::AccountKey;
 use undertone_privacy::Event;
 use undertone_privacy::ledger::{Balance, LedgerError, Reservation, ReservationId};
 use uuid::Uuid;
 
-use self::account::{LedgerAccountKey, NewEntry, OpenAccount};
+use self::account::{NewEntry, OpenAccount};
 use self::charged::AccountCharge;
 use crate::ctx::Ctx;
 use crate::db::Tx;
@@ -46,11 +47,12 @@ use crate::model::{self as entity, reservation};
 use crate::service::log;
 
 pub use explain::explain;
-pub use figures::{MOST_QUESTIONS, epsilon_alone, epsilon_together};
+pub use figures::MOST_QUESTIONS;
+pub(crate) use figures::{epsilon_alone, epsilon_together};
 pub use histories::histories;
 pub use history::history;
 pub use newest::{NewestEntries, newest};
-pub use promises::promises;
+pub(crate) use promises::promises;
 pub use read::{entries, search};
 pub use rebuild::{RebuiltAccount, rebuild};
 pub use request::ChargeRequest;
@@ -110,7 +112,7 @@ pub async fn check(connection: &impl ConnectionTrait, asks: &[ChargeRequest]) ->
 pub async fn reserve(ctx: &Ctx, tx: &Tx, job: Uuid, asks: &[ChargeRequest]) -> Result<Vec<BudgetRefusal>, Error> {
     frozen::refuse_frozen(tx, asks).await?;
     let (charged, mut refusals) = charged::accounts(tx, asks).await?;
-    let mut accounts: BTreeMap<LedgerAccountKey, OpenAccount> = BTreeMap::new();
+    let mut accounts: BTreeMap<AccountKey, OpenAccount> = BTreeMap::new();
     for key in charged.iter().map(|charged| charged.ask.key()).collect::<std::collections::BTreeSet<_>>() {
         accounts.insert(key, account::open(ctx, tx, key).await?);
     }
@@ -280,7 +282,7 @@ fn spend(row: &reservation::Model, account: &mut OpenAccount) -> Result<(), Erro
 ///
 /// # Errors
 /// When the database fails, or a stored value cannot be read.
-pub async fn settle(ctx: &Ctx, tx: &Tx, job: Uuid, dataset: Uuid) -> Result<(), Error> {
+pub(crate) async fn settle(ctx: &Ctx, tx: &Tx, job: Uuid, dataset: Uuid) -> Result<(), Error> {
     let mut leaves = Vec::new();
     for (row, account) in account::reserved(tx, job, dataset).await? {
         if !row.settled {
@@ -338,7 +340,7 @@ pub async fn find_reservation(
 ///
 /// # Errors
 /// When the database fails, or a stored value cannot be read.
-pub async fn find_other_reservations(
+pub(crate) async fn find_other_reservations(
     connection: &impl ConnectionTrait,
     job: Uuid,
     dataset: Uuid,

@@ -11,6 +11,7 @@ mod adopt;
 mod examine;
 pub mod leaf;
 mod read;
+pub(crate) mod renewal;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -88,7 +89,7 @@ pub(crate) async fn append_signed(
 ///
 /// # Errors
 /// When the database fails, or a stored value cannot be read.
-pub async fn newest(connection: &impl ConnectionTrait) -> Result<Option<log_head::Model>, Error> {
+pub(crate) async fn newest(connection: &impl ConnectionTrait) -> Result<Option<log_head::Model>, Error> {
     Ok(log_head::Entity::find().order_by_desc(log_head::Column::Size).one(connection).await?)
 }
 
@@ -113,7 +114,7 @@ pub async fn is_ours(ctx: &Ctx) -> Result<bool, Error> {
 ///
 /// # Errors
 /// When the database fails, or a stored value cannot be read.
-pub async fn hashes(
+pub(crate) async fn hashes(
     connection: &impl ConnectionTrait,
     wanted: BTreeSet<Subtree>,
 ) -> Result<BTreeMap<Subtree, TreeHash>, Error> {

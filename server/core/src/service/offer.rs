@@ -127,7 +127,7 @@ pub async fn next(ctx: &Ctx, id: WorkerId, asking: &OfferRequest) -> Result<Work
 ///
 /// # Errors
 /// When the database fails, or a stored value cannot be read.
-pub async fn mark_seen(ctx: &Ctx, id: WorkerId) -> Result<worker::Model, Error> {
+pub(crate) async fn mark_seen(ctx: &Ctx, id: WorkerId) -> Result<worker::Model, Error> {
     let row = worker::Entity::find_by_id(id.0).one(ctx.db.read()).await?.ok_or_else(|| Error::not_found("worker"))?;
     let now = ctx.now();
     if row.last_seen_at.is_some_and(|at| (now - at).whole_seconds() < SIGN_OF_LIFE) {

@@ -67,7 +67,7 @@ pub async fn plan(ctx: &Ctx, actor: &Actor, new: &NewPlan) -> Result<Plan, Error
 ///
 /// # Errors
 /// When the database fails, or a stored value cannot be read.
-pub async fn party(
+pub(crate) async fn party(
     ctx: &Ctx,
     owner: WorkOwner,
     spec: &Spec,

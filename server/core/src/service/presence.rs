@@ -99,7 +99,7 @@ async fn proven(
 }
 
 /// Returns the error of a call by a retired worker.
-pub fn retired() -> Error {
+pub(crate) fn retired() -> Error {
     let remedy = "this worker is retired: an admin of its organization restores it, or makes a token for a replacement";
     Error::problem(Code::Unauthenticated, remedy)
 }

@@ -40,7 +40,7 @@ pub use export::{QuestionExport, export};
 pub use figures::asking;
 pub use import::MOST as MOST_IMPORTED;
 pub use import::import;
-pub use list::standing;
+pub(crate) use list::standing;
 pub use list::{QuestionFilter, list};
 pub use pools::LONGEST_WAIT;
 pub use pools::{AcceptedPool, JobPools, PoolHeader, PoolUpload, begin, wait_for_pools};
@@ -52,7 +52,7 @@ const POOLS: i32 = 0;
 const ROWS: usize = 500;
 
 /// Returns the questions of a job; `None` for a job without any.
-pub fn read_plan(row: &job::Model) -> Option<QuestionPlan> {
+pub(crate) fn read_plan(row: &job::Model) -> Option<QuestionPlan> {
     if row.asks { row.spec.questions() } else { None }
 }
 

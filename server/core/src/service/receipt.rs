@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::model::{countersignature, job, participant, receipt};
 use crate::service::lease::{self, ActiveLease};
 use crate::service::ledger::{self, ProvenRelease};
-use crate::service::{question, site_key};
+use crate::service::{log, question, site_key};
 
 /// SHA-256 of the empty string, hex: the predecessor that the first receipt of a chain names.
 const NOTHING: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
@@ -162,7 +162,7 @@ pub(crate) async fn accept_proven(
         if number <= sequence {
             let earlier = receipt::Entity::find_by_id((worker.0, number)).one(tx).await?;
             if earlier.is_some_and(|earlier| earlier.digest == *digest) {
-                countersigned.extend(countersignature_of(tx, worker, number).await?);
+                countersigned.extend(countersignature_of(ctx, tx, worker, number).await?);
                 continue;
             }
             return Err(bad(format!("the site has signed two receipts number {number}: its ledger has forked")));
@@ -210,7 +210,7 @@ pub(crate) async fn accept_proven(
 ///
 /// # Errors
 /// When the database fails, or a stored value cannot be read.
-pub async fn sign(
+pub(crate) async fn sign(
     ctx: &Ctx,
     tx: &Tx,
     (worker, sequence): (WorkerId, u64),
@@ -239,12 +239,16 @@ pub async fn sign(
 }
 
 async fn countersignature_of(
+    ctx: &Ctx,
     connection: &impl ConnectionTrait,
     worker: WorkerId,
     sequence: i64,
 ) -> Result<Option<Signed>, Error> {
     let row = countersignature::Entity::find_by_id((worker.0, sequence)).one(connection).await?;
-    Ok(row.map(|row| Signed { payload: row.payload, signature: row.signature }))
+    match row {
+        Some(row) => Ok(Some(log::renewal::current_countersignature(ctx, row).await?)),
+        None => Ok(None),
+    }
 }
 
 /// Returns whether a receipt pays for a vector of a lease's dataset in a round. The lease's holder must have signed it,

@@ -197,6 +197,10 @@ fn absent(report: &ReportFile, state: JobState) -> Vec<MissingFigure> {
         Spec::ActiveLearning(spec) => absent_of_asking(spec, &mut say),
         Spec::Transcription(_) => absent_of_transcribing(report, &mut say),
         Spec::Evaluation(spec) => absent_of_evaluation(spec, &mut say),
+        Spec::Analytics(_) => say(
+            "Numbers of single sites",
+            "the server averages the sites' vectors before anything is computed from them".to_owned(),
+        ),
     }
     if report.certificate.is_none() {
         say("The certificate", "it is made when the job is over and every site has closed its part".to_owned());

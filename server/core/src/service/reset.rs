@@ -1,5 +1,7 @@
 //! Password resets: a one-time link that an operator makes and hands over by another channel. The operator never learns
-//! the password. A second factor is still required, unless the link removes it, which is recorded.
+//! the password. A second factor is still required, unless the link removes it, which is recorded. Where several
+//! operators could make the link, one that removes a second factor works only beside the link of another operator: one
+//! operator, or a thief of an operator's session, takes over no account that has a second factor.
 
 #[cfg(test)]
 mod tests;
@@ -7,7 +9,8 @@ mod tests;
 use std::net::IpAddr;
 
 use sea_orm::{
-    ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, QueryFilter as _,
+    ActiveModelTrait as _, ColumnTrait as _, Condition, ConnectionTrait, EntityTrait as _, IntoActiveModel as _,
+    PaginatorTrait as _, QueryFilter as _,
 };
 use serde_json::json;
 use time::{Duration, OffsetDateTime};
@@ -48,7 +51,8 @@ pub async fn create(ctx: &Ctx, actor: &Actor, new: &NewReset) -> Result<Password
     Ok(PasswordReset { link: link(ctx, &secret), expires_at })
 }
 
-/// Stores a link for a member, and withdraws an earlier one. The caller has checked the policy. Returns the expiry.
+/// Stores a link for a member, and withdraws the earlier ones, except those of other operators where all of them remove
+/// the second factor: two operators together remove it. The caller has checked the policy. Returns the expiry.
 pub(super) async fn make(
     ctx: &Ctx,
     tx: &Tx,
@@ -58,11 +62,17 @@ pub(super) async fn make(
     clears_second_factor: bool,
     secret: &str,
 ) -> Result<OffsetDateTime, Error> {
-    reset::Entity::delete_many()
+    let mut withdrawn = reset::Entity::delete_many()
         .filter(reset::Column::MemberId.eq(member.0))
-        .filter(reset::Column::UsedAt.is_null())
-        .exec(tx)
-        .await?;
+        .filter(reset::Column::UsedAt.is_null());
+    if clears_second_factor {
+        let is_withdrawn = Condition::any()
+            .add(reset::Column::CreatedBy.eq(created_by.0))
+            .add(reset::Column::ClearsFactor.eq(false))
+            .add(reset::Column::ExpiresAt.lte(ctx.now()));
+        withdrawn = withdrawn.filter(is_withdrawn);
+    }
+    withdrawn.exec(tx).await?;
     let row = reset::Model {
         id: ctx.id::<Uuid>(),
         member_id: member.0,
@@ -104,7 +114,8 @@ pub async fn preview(ctx: &Ctx, from: IpAddr, secret: &str) -> Result<ResetPrevi
 /// begins: an attacker may have access to the account.
 ///
 /// # Errors
-/// As [`preview`], and `validation_failed` for the password.
+/// As [`preview`], `validation_failed` for the password, and `wrong_state` when the link of a second operator is
+/// missing.
 pub async fn redeem(ctx: &Ctx, from: IpAddr, secret: &str, new: &NewPassword) -> Result<(), Error> {
     let row = tried(ctx, from, secret).await?;
     let member = member::Entity::find_by_id(row.member_id).one(ctx.db.read()).await?;
@@ -119,16 +130,25 @@ pub async fn redeem(ctx: &Ctx, from: IpAddr, secret: &str, new: &NewPassword) ->
         .write("reset password", async |tx| {
             // Checked again: another request may have been faster.
             let row = open(ctx, tx, secret).await?;
+            let clears = row.clears_factor && factor::in_force(tx, id).await?;
+            if clears {
+                check_second_operator(ctx, tx, &row).await?;
+            }
             password::set(tx, id, &hash).await?;
             let ended = sessions::end_all(ctx, tx, id, None).await?;
             let revoked = api_key::revoke_all(ctx, tx, id).await?;
-            let clears = row.clears_factor && factor::in_force(tx, id).await?;
             if row.clears_factor {
                 factor::clear(tx, id).await?;
             }
             attempt::forgive(tx, &[Door::Email(member.email.clone())]).await?;
             attempt::reopen(tx, &Door::of_codes(id)).await?;
             let by = row.created_by;
+            reset::Entity::delete_many()
+                .filter(reset::Column::MemberId.eq(id.0))
+                .filter(reset::Column::UsedAt.is_null())
+                .filter(reset::Column::Id.ne(row.id))
+                .exec(tx)
+                .await?;
             reset::Model { used_at: Some(ctx.now()), ..row }.into_active_model().reset_all().update(tx).await?;
             let act = NewAuditEntry {
                 by: AuditAuthor::Nobody,
@@ -153,6 +173,36 @@ pub async fn redeem(ctx: &Ctx, from: IpAddr, secret: &str, new: &NewPassword) ->
     ctx.changes().notify_standings();
     tracing::info!(member.id = %id, "a password was reset by a link");
     Ok(())
+}
+
+/// Rejects a link that removes a second factor without the valid link of another operator, if at least two operators
+/// besides the member could make one. A link from the server's terminal names its own member, and needs no other.
+async fn check_second_operator(ctx: &Ctx, tx: &Tx, row: &reset::Model) -> Result<(), Error> {
+    let operators = || {
+        member::Entity::find()
+            .filter(member::Column::Operator.eq(true))
+            .filter(member::Column::RetiredAt.is_null())
+            .filter(member::Column::Id.ne(row.member_id))
+    };
+    if row.created_by == row.member_id || operators().count(tx).await? < 2 {
+        return Ok(());
+    }
+    let others = reset::Entity::find()
+        .filter(reset::Column::MemberId.eq(row.member_id))
+        .filter(reset::Column::ClearsFactor.eq(true))
+        .filter(reset::Column::UsedAt.is_null())
+        .filter(reset::Column::ExpiresAt.gt(ctx.now()))
+        .filter(reset::Column::CreatedBy.ne(row.created_by))
+        .all(tx)
+        .await?;
+    let creators = others.iter().map(|other| other.created_by);
+    if operators().filter(member::Column::Id.is_in(creators)).count(tx).await? > 0 {
+        return Ok(());
+    }
+    Err(Error::wrong_state(
+        "two operators remove a second factor: ask another operator of this server to make such a link as well, and use \
+         this link again while both are valid",
+    ))
 }
 
 /// Returns the row of a link; an invalid link counts against the address.

@@ -28,7 +28,7 @@ use crate::error::Error;
 use crate::model::{dataset, reconciliation, restoration, worker, write_off as written_off};
 use crate::service::log;
 
-pub use rebuild::hold_leases;
+pub(crate) use rebuild::hold_leases;
 pub use reconcile::{MOST_PARTS, ReconciledPart, ReturnedReceipts, reconcile};
 pub use state::WorkerStates;
 pub use statement::{LONGEST_REASON, StatementError, command, state_restoration};
@@ -37,7 +37,7 @@ pub use statement::{LONGEST_REASON, StatementError, command, state_restoration};
 ///
 /// # Errors
 /// When the database fails.
-pub async fn newest(connection: &impl ConnectionTrait) -> Result<Option<restoration::Model>, Error> {
+pub(crate) async fn newest(connection: &impl ConnectionTrait) -> Result<Option<restoration::Model>, Error> {
     Ok(restoration::Entity::find().order_by_desc(restoration::Column::Position).one(connection).await?)
 }
 
@@ -71,7 +71,7 @@ pub async fn waiting(
 ///
 /// # Errors
 /// When the database fails.
-pub async fn violations(tx: &Tx, datasets: &[Uuid]) -> Result<Vec<Violation>, Error> {
+pub(crate) async fn violations(tx: &Tx, datasets: &[Uuid]) -> Result<Vec<Violation>, Error> {
     let rows = dataset::Entity::find().filter(dataset::Column::Id.is_in(datasets.iter().copied())).all(tx).await?;
     let waiting = waiting(tx, rows.iter().map(|row| row.worker_id)).await?;
     let rows = rows.into_iter().filter(|row| waiting.contains(&row.worker_id));

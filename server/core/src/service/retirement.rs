@@ -40,8 +40,8 @@ use crate::model::{retirement, role};
 use crate::service::member as members;
 
 pub use account::{list_accounts, restore_account, retire_account};
-pub use links::withdraw_links;
-pub use member::check_not_retired;
+pub(crate) use links::withdraw_links;
+pub(crate) use member::check_not_retired;
 pub use member::{list_retired_members, restore_member, retire_member};
 pub use organization::{restore_organization, retire_organization};
 pub use worker::{restore_worker, retire_worker};
@@ -128,7 +128,7 @@ async fn end(ctx: &Ctx, tx: &Tx, actor: &Actor, row: retirement::Model, reason: 
 ///
 /// # Errors
 /// When the database fails.
-pub async fn in_force(
+pub(crate) async fn in_force(
     connection: &impl ConnectionTrait,
     subject: RetiredSubject,
 ) -> Result<Option<retirement::Model>, Error> {

@@ -32,8 +32,8 @@ use crate::rule::job::load_job;
 use crate::service::lease::{self, ActiveLease};
 use crate::service::receipt;
 
-pub use clear::clear;
-pub use clear::clear_all;
+pub(crate) use clear::clear;
+pub(crate) use clear::clear_all;
 pub use mean::LONGEST_WAIT;
 pub use mean::{RoundMean, average};
 

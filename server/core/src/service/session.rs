@@ -39,7 +39,7 @@ use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
 use crate::service::{api_key, factor, member as members, sessions};
 
 pub(super) use enter::admit;
-pub use enter::{HALF, SignInResult, finish, sign_in};
+pub use enter::{SignInResult, finish, sign_in};
 pub use passkey::{passkey_sign_in, second_factors, sign_in_challenge};
 pub use proof::prove_identity;
 

@@ -20,7 +20,7 @@ use crate::model::{half_session, session};
 use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
 
 /// The highest number of sessions of a member: a further one ends the longest unused.
-pub const MOST: usize = 100;
+pub(crate) const MOST: usize = 100;
 
 /// Returns the caller's sessions, the last used first.
 ///

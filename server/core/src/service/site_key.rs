@@ -28,7 +28,7 @@ use crate::service::notification::{MemberNotice, tell};
 use crate::service::presence;
 
 pub use logged::AT_ONCE;
-pub use logged::{adopt_keys, log_key_event, newest_key};
+pub(crate) use logged::{adopt_keys, log_key_event, newest_key};
 
 /// Records the change of a site's key. A site that lost the response may repeat the request.
 ///
@@ -114,7 +114,7 @@ pub async fn rotate(ctx: &Ctx, rotation: &KeyRotation) -> Result<(), Error> {
 ///
 /// # Errors
 /// 404 when there is no such worker.
-pub async fn load_keys(connection: &impl ConnectionTrait, worker: WorkerId) -> Result<SiteKeys, Error> {
+pub(crate) async fn load_keys(connection: &impl ConnectionTrait, worker: WorkerId) -> Result<SiteKeys, Error> {
     let row = worker::Entity::find_by_id(worker.0).one(connection).await?.ok_or_else(|| Error::not_found("worker"))?;
     let current = public_key(&row.public_key).map_err(|error| Error::internal("reading a worker's key", error))?;
     SiteKeys::leading_to(current, &rotations(connection, worker.0).await?)
@@ -126,7 +126,7 @@ pub async fn load_keys(connection: &impl ConnectionTrait, worker: WorkerId) -> R
 ///
 /// # Errors
 /// When the database fails.
-pub async fn changed(connection: &impl ConnectionTrait, worker: WorkerId) -> Result<u64, Error> {
+pub(crate) async fn changed(connection: &impl ConnectionTrait, worker: WorkerId) -> Result<u64, Error> {
     let rows = worker_key::Entity::find().filter(worker_key::Column::WorkerId.eq(worker.0));
     Ok(rows.count(connection).await?)
 }
@@ -148,7 +148,7 @@ pub(crate) async fn rotations(connection: &impl ConnectionTrait, worker: Uuid) -
 ///
 /// # Errors
 /// When the database fails, or a stored change is invalid.
-pub async fn changes(
+pub(crate) async fn changes(
     connection: &impl ConnectionTrait,
     workers: Vec<Uuid>,
 ) -> Result<HashMap<Uuid, Vec<KeyChanged>>, Error> {

@@ -56,24 +56,29 @@ pub async fn witness(
         assemble(path, |subtree| hashes.get(&subtree).copied())
             .ok_or_else(|| Error::internal("proving the log", "a hash is missing"))
     };
-    let proofs = rows.into_iter().zip(&paths).map(|((row, leaf), path)| {
-        Ok(ChargeProof {
+    let mut proofs = Vec::with_capacity(rows.len());
+    for ((row, leaf), path) in rows.into_iter().zip(&paths) {
+        proofs.push(ChargeProof {
             sequence: row.sequence as u64,
             position: row.position as u64,
-            countersignature: Signed { payload: row.payload, signature: row.signature },
+            countersignature: log::renewal::current_countersignature(ctx, row).await?,
             leaf,
             inclusion: proof(path)?,
-        })
-    });
+        });
+    }
+    let head = match newest {
+        Some(row) => Some(log::renewal::current_head(ctx, ctx.db.read(), row).await?),
+        None => None,
+    };
     let waiting = restoration::waiting(ctx.db.read(), [worker.0]).await?;
     let must_reconcile = waiting.contains(&worker.0);
     Ok(WitnessAnswer {
         must_reconcile,
         restorations: restoration::proofs(ctx, restored, size).await?,
         key: site_key::newest_key(ctx, worker, size).await?,
-        receipts: proofs.collect::<Result<_, Error>>()?,
+        receipts: proofs,
         consistency: proof(&consistency)?,
-        head: newest.map(|head| Signed { payload: head.payload, signature: head.signature }),
+        head,
     })
 }
 
@@ -97,7 +102,7 @@ pub async fn receipts(ctx: &Ctx, worker: WorkerId, after: u64) -> Result<Vec<Sig
 ///
 /// # Errors
 /// When the database fails, or a stored value cannot be read.
-pub async fn find_charged(
+pub(crate) async fn find_charged(
     ctx: &Ctx,
     worker: WorkerId,
     receipts: &[u64],

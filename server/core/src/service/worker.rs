@@ -37,7 +37,7 @@ use crate::view::diagnosis;
 /// The validity of an enrolment token.
 pub const TOKEN_LIFETIME: Duration = Duration::hours(24);
 /// The time since the last sign of life within which a worker is online.
-pub const ONLINE: Duration = Duration::seconds(60);
+pub(crate) const ONLINE: Duration = Duration::seconds(60);
 /// The prefix of an enrolment token.
 const PREFIX: &str = "ute1.";
 

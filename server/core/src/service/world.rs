@@ -389,6 +389,7 @@ async fn register(ctx: &Ctx, site: &TestSite, name: &str, visibility: Visibility
         test_records: 0,
         seconds: None,
         users: None,
+        table: None,
         units: undertone_api::dataset::usual_units(),
         approval: None,
     };

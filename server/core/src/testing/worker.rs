@@ -79,7 +79,7 @@ impl TestWorker {
         let decoded = URL_SAFE_NO_PAD.decode(encoded).expect("a token is base 64");
         let token: EnrolmentToken = serde_json::from_slice(&decoded).expect("a token is JSON");
         let key = SigningKey::from_bytes(&ctx.random.bytes());
-        let kinds = ["dp_sgd", "active_learning", "transcription", "evaluation"].map(str::to_owned);
+        let kinds = ["dp_sgd", "active_learning", "transcription", "evaluation", "analytics"].map(str::to_owned);
         let row = worker::enrol(ctx, &token.secret, &encode_key(&key), "0.1.0", &kinds).await.expect("the token works");
         let head = hex::encode(Sha256::digest(b""));
         Self { id: row.id, key, receipts: 0, head, key_changes: 0, log_lines: 0 }

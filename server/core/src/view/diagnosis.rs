@@ -28,7 +28,7 @@ use crate::service::job_log::{self, LastSiteLine};
 /// The time without a sign of life after which a worker counts as disconnected.
 const GONE: Duration = Duration::minutes(1);
 /// The highest accepted difference between two clocks, seconds.
-pub const MOST_SKEW_SECONDS: i64 = 60;
+pub(crate) const MOST_SKEW_SECONDS: i64 = 60;
 
 /// Returns the causes of a job's delay; none for one that is over.
 ///

@@ -1,20 +1,21 @@
-//! Adds the common parts of all operations: error responses, request and response headers, limits of parameters.
+//! Adds the common parts of all operations: error responses that follow from the method, the parameters and the body,
+//! request and response headers, limits of parameters. `response` has the error responses that a handler declares.
 
 use axum::http::Method;
 use serde_json::{Map, Value, json};
 use undertone_api::page::PageQuery;
 use undertone_api::problem::{Code, Problem};
 
+use super::response::{PROBLEM, component_name};
 use crate::rest::once;
 
 const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
-const PROBLEM: &str = "application/problem+json";
 
 /// Completes every operation.
 pub(super) fn add(document: &mut Value) {
     let mut responses = Map::new();
     for status in statuses_known() {
-        responses.insert(name_of(status), problem(status));
+        responses.insert(component_name(status), problem(status));
     }
     document["components"]["responses"] = Value::Object(responses);
     let Some(paths) = document["paths"].as_object_mut() else { return };
@@ -51,10 +52,6 @@ fn complete(path: &str, method: &str, operation: &mut Value) {
     if known_caller {
         statuses.extend([401, 403]);
     }
-    if path.starts_with("/session") || path == "/invitations/{token}/accept" {
-        // The credentials are in the body.
-        statuses.push(401);
-    }
     let has = |operation: &Value, place: &str| {
         operation["parameters"].as_array().is_some_and(|all| all.iter().any(|parameter| parameter["in"] == place))
     };
@@ -70,13 +67,6 @@ fn complete(path: &str, method: &str, operation: &mut Value) {
     if method != "get" {
         statuses.push(409);
     }
-    if path.starts_with("/jobs/") || path.starts_with("/artifacts/") {
-        // The job's state may have nothing to read yet, or an audit may withhold it.
-        statuses.push(409);
-    }
-    if path.starts_with("/invitations/{token}") || path.starts_with("/password-resets/{token}") {
-        statuses.push(410);
-    }
     if operation["parameters"].as_array().is_some_and(|all| all.iter().any(|one| one["name"] == "If-Match")) {
         statuses.push(412);
     }
@@ -86,11 +76,8 @@ fn complete(path: &str, method: &str, operation: &mut Value) {
     }
     if let Some(responses) = operation["responses"].as_object_mut() {
         for status in statuses {
-            let reference = json!({ "$ref": format!("#/components/responses/{}", name_of(status)) });
+            let reference = json!({ "$ref": format!("#/components/responses/{}", component_name(status)) });
             responses.entry(status.to_string()).or_insert(reference);
-        }
-        if let Some(other) = responses.get_mut("default") {
-            other["description"] = json!("Any other failure, as a problem document.");
         }
     }
 }
@@ -172,10 +159,6 @@ fn statuses_known() -> Vec<u16> {
     all.sort_unstable();
     all.dedup();
     all
-}
-
-fn name_of(status: u16) -> String {
-    format!("Problem{status}")
 }
 
 /// Returns the response of a status: its problem codes, and one of them as an example.

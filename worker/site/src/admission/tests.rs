@@ -120,10 +120,12 @@ fn unit_that_the_data_do_not_keep_apart_is_refused() {
     let plain = local(Visibility::Private);
     assert_eq!((of(record, &plain), of(speaker, &plain)), (Ok(500), Ok(50)));
     assert_eq!(of(user, &plain), Err(ManifestFault::Mixed("ward-7".to_owned(), user)));
-    let by_speaker = LocalDataset { units: vec![speaker], ..plain.clone() };
+    let mut by_speaker = plain.clone();
+    by_speaker.facts.units = vec![speaker];
     assert_eq!(of(record, &by_speaker), Err(ManifestFault::Mixed("ward-7".to_owned(), record)));
     assert_eq!(of(speaker, &by_speaker), Ok(50));
-    let with_users = LocalDataset { users: Some(190), units: vec![record, speaker, user], ..plain };
+    let mut with_users = plain;
+    (with_users.facts.users, with_users.facts.units) = (Some(190), vec![record, speaker, user]);
     assert_eq!(of(user, &with_users), Ok(200));
 }
 

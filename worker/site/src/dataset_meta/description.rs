@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use undertone_api::dataset::{DatasetContent, Visibility};
+use undertone_api::table::TableSchema;
 use undertone_privacy::PrivacyUnit;
 
 use super::DatasetError;
@@ -25,7 +26,7 @@ pub trait DatasetDescription: Sized {
     /// Returns the digest of the content, hexadecimal.
     fn digest(&self) -> &str;
 
-    /// Returns the numbers of the dataset that the site uses.
+    /// Returns the content and its sizes.
     fn into_facts(self, visibility: Visibility) -> DatasetFacts;
 
     /// Returns whether the dataset is its own source.
@@ -35,25 +36,27 @@ pub trait DatasetDescription: Sized {
     fn derive_fingerprints(&self, folder: &Path, collector: &mut FingerprintCollector);
 }
 
-/// The numbers of a description that a site uses: see the fields of [`LocalDataset`](crate::datasets::LocalDataset).
-#[derive(Debug)]
+/// The content of a dataset and its exact sizes, which stay at the site.
+#[derive(Debug, Clone, PartialEq)]
 pub struct DatasetFacts {
     /// The kind of content.
     pub content: DatasetContent,
-    /// The number of coefficients in a frame.
+    /// The number of coefficients in a frame; 0 for queries.
     pub inputs: u32,
-    /// The number of label classes.
+    /// The number of label classes, as declared where the dataset is not public. For queries 0 unless they are public.
     pub classes: u32,
-    /// The number of training records.
+    /// The number of training records: utterances, or occurrences of queries.
     pub records: u64,
-    /// The number of training speakers.
+    /// The number of training speakers; 0 for queries.
     pub speakers: u64,
     /// The number of test records.
     pub test_records: u64,
-    /// The number of training users.
+    /// The number of training users; `None` without a column of users.
     pub users: Option<u64>,
-    /// Seconds of audio.
+    /// Seconds of audio, rounded up; for recordings only.
     pub seconds: Option<u64>,
+    /// The declared columns of a table.
+    pub table: Option<TableSchema>,
     /// The units that can be protected in the data, ascending.
     pub units: Vec<PrivacyUnit>,
 }

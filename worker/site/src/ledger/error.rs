@@ -174,3 +174,15 @@ pub enum ImportError {
         problem: String,
     },
 }
+
+impl ImportError {
+    /// Returns the number of the receipt that contradicts the ledger, if one does.
+    pub const fn number(&self) -> Option<u64> {
+        match self {
+            Self::Signature(_) => None,
+            Self::Forked(number) | Self::Chain(number) | Self::Foreign(number) | Self::Unfit { number, .. } => {
+                Some(*number)
+            }
+        }
+    }
+}

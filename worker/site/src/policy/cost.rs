@@ -99,7 +99,9 @@ impl DatasetRules {
     ) -> Result<(), PolicyRefusal> {
         match (&self.most_cost_per_job, spec) {
             (Some(most), Spec::Transcription(spec)) => most.judge(spec, dataset, providers),
-            (None, _) | (_, Spec::DpSgd(_) | Spec::ActiveLearning(_) | Spec::Evaluation(_)) => Ok(()),
+            (None, _) | (_, Spec::DpSgd(_) | Spec::ActiveLearning(_) | Spec::Evaluation(_) | Spec::Analytics(_)) => {
+                Ok(())
+            }
         }
     }
 }

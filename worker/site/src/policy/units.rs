@@ -56,10 +56,10 @@ impl LifetimeLimits {
 /// charged for words, the others are excluded, and vice versa.
 pub fn units_of(local: &LocalDataset, datasets: &[LocalDataset]) -> Vec<PrivacyUnit> {
     let is_words = |unit: &PrivacyUnit| *unit == PrivacyUnit::Words;
-    let mut units = local.units.clone();
+    let mut units = local.facts.units.clone();
     for other in datasets.iter().filter(|other| other.lineage == local.lineage) {
-        for unit in &other.units {
-            if !units.contains(unit) && local.units.iter().any(|own| is_words(own) == is_words(unit)) {
+        for unit in &other.facts.units {
+            if !units.contains(unit) && local.facts.units.iter().any(|own| is_words(own) == is_words(unit)) {
                 units.push(*unit);
             }
         }
@@ -151,9 +151,10 @@ mod tests {
 
     #[test]
     fn limits_hold_for_the_units_of_every_dataset_of_the_lineage() {
-        let of = |units: &[PrivacyUnit]| crate::datasets::LocalDataset {
-            units: units.to_vec(),
-            ..crate::testing::local(undertone_api::dataset::Visibility::Private)
+        let of = |units: &[PrivacyUnit]| {
+            let mut dataset = crate::testing::local(undertone_api::dataset::Visibility::Private);
+            dataset.facts.units = units.to_vec();
+            dataset
         };
         let (record, speaker, words) = (PrivacyUnit::Record, PrivacyUnit::Speaker, PrivacyUnit::Words);
         let (rows, speech, sounds) = (of(&[record]), of(&[record, speaker]), of(&[words]));

@@ -232,6 +232,13 @@ impl CharacterSet {
         self.characters.get(class).copied()
     }
 
+    /// Returns the text of a path of classes, one a frame: repeated classes count once, and blanks are removed.
+    pub fn read_path(&self, path: impl IntoIterator<Item = usize>) -> String {
+        let mut previous = None;
+        let starts = path.into_iter().filter(|class| previous.replace(*class) != Some(*class));
+        starts.filter_map(|class| self.character(class)).collect()
+    }
+
     /// Returns the class of a character: as written, or else in lower or in upper case.
     pub fn class(&self, character: char) -> Option<usize> {
         let find = |character: char| self.characters.binary_search(&character).ok();
@@ -363,6 +370,9 @@ mod tests {
         let [space, a, b, blank] = [0, 1, 2, 4];
         assert_eq!(set.spell("AB a", 8).unwrap(), [a, a, b, b, space, space, a, a]);
         assert_eq!(set.spell("aab", 4).unwrap(), [a, blank, a, b]);
+        for text in ["ab a", "aab", "b", "ab  ba"] {
+            assert_eq!(set.read_path(set.spell(text, 20).unwrap().into_iter().map(usize::from)), text);
+        }
         assert_eq!(set.spell("aab", 3), Err(SpellingError::TooShort { frames: 3, needed: 4 }));
         assert_eq!(set.spell("abc", 9), Err(SpellingError::Character('c')));
         assert_eq!(set.spell("", 9), Err(SpellingError::Empty));

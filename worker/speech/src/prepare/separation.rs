@@ -63,7 +63,7 @@ fn across_units(options: &PrepareOptions) -> impl Iterator<Item = (&'static str,
 
 fn class_source(options: &PrepareOptions) -> ClassSource {
     match (&options.classes, &options.reading.phones, &options.aligner) {
-        (ClassOption::Count(_), ..) => ClassSource::Declared,
+        (ClassOption::Count(_) | ClassOption::Characters(_), ..) => ClassSource::Declared,
         (ClassOption::Map(_), ..) | (ClassOption::FromLabels, Some(PhoneTying::Map(_)), _) => ClassSource::Map,
         (ClassOption::FromLabels, None, Some(_)) => ClassSource::Aligner,
         (ClassOption::Frequent(_) | ClassOption::FromLabels, ..) => ClassSource::Labels,

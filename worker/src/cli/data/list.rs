@@ -129,5 +129,16 @@ fn format_cells(meta: &DatasetMeta) -> [String; 8] {
             none(),
             short(&meta.digest),
         ],
+        // Units stand below users.
+        DatasetMeta::Table(meta) => [
+            "table".to_owned(),
+            meta.rows.to_string(),
+            none(),
+            meta.units.to_string(),
+            none(),
+            none(),
+            none(),
+            short(&meta.digest),
+        ],
     }
 }

@@ -18,6 +18,7 @@ use crate::site::policy::declare;
 use crate::speech::align::pocketsphinx::PocketSphinx;
 use crate::speech::align::{self, LabelOptions, PhoneMap, PhoneTying};
 use crate::speech::audio;
+use crate::speech::decode::CharacterSet;
 use crate::speech::features::{Deltas, Normalization, Treatment};
 use crate::speech::prepare::{self, ClassMap, ClassOption, PrepareOptions, SpeakerChoice, UnitTable, UtteranceChoice};
 
@@ -116,8 +117,8 @@ pub(super) struct PrepareCommand {
     pub(super) hold_out: f64,
     /// Number of classes; all participants of a job need the same number. An utterance with a label not below it is left out.
     ///
-    /// The worker registers this number at the server, so private data must declare it: here, or by --class-map, --phone-map
-    /// or --align. For public data the default is the largest label plus one.
+    /// The worker registers this number at the server, so private data must declare it: here, or by --class-map, --phone-map,
+    /// --characters or --align. For public data the default is the largest label plus one.
     #[arg(long, value_name = "N", conflicts_with_all = ["least_frames", "class_map"])]
     classes: Option<usize>,
     /// Let labels with fewer frames share one class, and write the map as classes.json. Counts frames over all recordings:
@@ -127,6 +128,14 @@ pub(super) struct PrepareCommand {
     /// Use the classes.json of another dataset.
     #[arg(long, value_name = "FILE")]
     class_map: Option<PathBuf>,
+    /// For labels of `data spell`: its characters.json, which becomes a file of the dataset. The classes are the characters
+    /// and the blank; reports of jobs with this public test set then have word error rates.
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["classes", "least_frames", "class_map", "align", "phone_frames", "phone_map"]
+    )]
+    characters: Option<PathBuf>,
     /// The mean to subtract from the features: of each `utterance`, of each `speaker` (with --units: of each speaker and user),
     /// or `none`. With `speaker`, the features of a recording depend on the speaker's other recordings: jobs that protect
     /// single recordings are then refused.
@@ -265,12 +274,7 @@ impl PrepareCommand {
                 _ => self.utterance_choice()?,
             },
             hold_out: self.hold_out,
-            classes: match (self.classes, self.least_frames, &self.class_map) {
-                (Some(count), ..) => ClassOption::Count(count),
-                (_, Some(least), _) => ClassOption::Frequent(least),
-                (.., Some(path)) => ClassOption::Map(ClassMap::read(path)?),
-                _ => ClassOption::FromLabels,
-            },
+            classes: self.class_option()?,
             treatment: Treatment {
                 normalization: self.normalize.into(),
                 deltas: match self.deltas {
@@ -284,6 +288,22 @@ impl PrepareCommand {
             created: format_date(now)?,
             threads: count_threads(),
             ..PrepareOptions::new(input, &alignments, &output, &self.name)
+        })
+    }
+
+    fn class_option(&self) -> Result<ClassOption, DataError> {
+        if let Some(path) = &self.characters {
+            let characters = CharacterSet::read(path);
+            let argument = "--characters";
+            return characters
+                .map(ClassOption::Characters)
+                .map_err(|error| DataError::Argument { argument, reason: error.to_string() });
+        }
+        Ok(match (self.classes, self.least_frames, &self.class_map) {
+            (Some(count), ..) => ClassOption::Count(count),
+            (_, Some(least), _) => ClassOption::Frequent(least),
+            (.., Some(path)) => ClassOption::Map(ClassMap::read(path)?),
+            _ => ClassOption::FromLabels,
         })
     }
 

@@ -15,7 +15,7 @@ const LISTED: usize = 10;
 /// Write the characters of transcripts as labels, for training with CTC. No aligner is needed.
 ///
 /// The transcripts are `*.trans.txt` beside the recordings, with a line `ID TEXT` for each. The folder of the result has
-/// labels.jsonl, for `data prepare --alignments`, and characters.json. All participants of a job need the same characters.
+/// labels.jsonl, for `data prepare --alignments`, and characters.json, for its `--characters`. All participants of a job need the same characters.
 #[derive(Debug, Args)]
 pub(super) struct SpellCommand {
     /// Folder of recordings: <subset>/<speaker>/<chapter>/<id>.flac or .wav.
@@ -42,10 +42,11 @@ impl SpellCommand {
         let place = |name: &str| self.output.join(name).display().to_string();
         let mut lines = vec![format!("{} recordings labelled, {} left out", report.spelled, report.left.len())];
         lines.extend(report.left.iter().take(LISTED).map(|(id, reason)| format!("  {id}: {reason}")));
-        let (labels, classes) = (place(LABELS_FILE), report.characters.classes());
+        let (labels, characters) = (place(LABELS_FILE), place(CHARACTERS_FILE));
         lines.push(format!("Labels      {labels}"));
-        lines.push(format!("Characters  {}", place(CHARACTERS_FILE)));
-        lines.push(format!("Continue with `data prepare --alignments {labels} --classes {classes}`\n"));
+        lines.push(format!("Characters  {characters}"));
+        lines.push(format!("Classes     {}", report.characters.classes()));
+        lines.push(format!("Continue with `data prepare --alignments {labels} --characters {characters}`\n"));
         let text = lines.join("\n");
         out.write_all(text.as_bytes()).map_err(DataError::Print)
     }

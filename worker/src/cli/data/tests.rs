@@ -2,6 +2,7 @@
 
 mod differential;
 mod lineage;
+mod table;
 mod transcripts;
 
 use clap::Parser;

@@ -1,7 +1,7 @@
 //! `data label-transcripts` and `data log-transcripts`: datasets from the transcripts of a finished job.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use time::OffsetDateTime;
@@ -14,7 +14,7 @@ use crate::queries;
 use crate::queries::log::ReadOptions;
 use crate::run::transcription::finished::{FinishedTranscripts, ScratchFolder, log};
 use crate::site::clock;
-use crate::site::folder::{Folder, write_durably};
+use crate::site::folder::Folder;
 use crate::site::lineage::LineageIntake;
 use crate::site::policy::declare;
 use crate::speech::audio;
@@ -79,7 +79,7 @@ pub(super) struct LabelTranscriptsCommand {
 }
 
 impl LabelTranscriptsCommand {
-    /// Makes the dataset, with its characters in `<dataset>.characters.json` beside its folder.
+    /// Makes the dataset, with its characters as a file.
     pub(super) fn run(&self, folder: &Folder, now: OffsetDateTime, out: &mut dyn Write) -> Result<(), DataError> {
         let source = &self.source;
         if self.characters.is_none() && source.visibility != VisibilityArgument::Public {
@@ -104,22 +104,20 @@ impl LabelTranscriptsCommand {
             visibility: source.visibility.into(),
             replace: source.replace,
             hold_out: source.hold_out,
-            classes: ClassOption::Count(spelled.characters.classes()),
+            classes: ClassOption::Characters(spelled.characters),
             created: format_date(now)?,
             threads: count_threads(),
             across_records: Some("data label-transcripts"),
             ..prepare::PrepareOptions::new(&corpus, &labels.join(LABELS_FILE), &output, &source.name)
         };
         let report = prepare::prepare_in_lineage(&options, intake.as_mut(), &TerminalProgress::default())?;
-        let characters = sibling(&output, CHARACTERS_FILE);
-        write_durably(&characters, &read(&labels.join(CHARACTERS_FILE))?)?;
         let lines = [
             format!(
                 "{} pieces of {} recordings have words, and {} have none",
                 summary.pieces, summary.recordings, summary.empty
             ),
             report.to_string(),
-            format!("Characters       {}", characters.display()),
+            format!("Characters       {}", output.join(CHARACTERS_FILE).display()),
             format!("Folder           {}{}", output.display(), key_notice(intake.as_ref())),
         ];
         source.finish(folder, &lines, out)
@@ -181,16 +179,4 @@ impl LogTranscriptsCommand {
         ];
         source.finish(folder, &lines, out)
     }
-}
-
-/// Returns the path of a file beside a dataset's folder.
-fn sibling(dataset: &Path, file: &str) -> PathBuf {
-    let mut path = dataset.as_os_str().to_owned();
-    path.push(".");
-    path.push(file);
-    path.into()
-}
-
-fn read(path: &Path) -> Result<Vec<u8>, DataError> {
-    std::fs::read(path).map_err(|source| DataError::File { argument: "the labels", path: path.to_owned(), source })
 }

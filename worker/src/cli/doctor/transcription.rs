@@ -20,6 +20,7 @@ use crate::site::folder::Folder;
 use crate::site::policy::Policy;
 use crate::site::store::Store;
 use crate::speech::transcribe::provider::settings::ProviderSettings;
+use crate::speech::transcribe::recognize::SpeechRecognizer as _;
 use crate::speech::transcribe::recognize::server::RecognizerServer;
 use crate::speech::transcribe::speak::reference::{ReferenceFolder, VoiceReference};
 use crate::speech::transcribe::speak::{SpeechEngine, SpeechSynthesizer as _, USUAL_RATE};
@@ -127,6 +128,13 @@ fn check_recognizer(folder: &Folder, settings: &TranscriptionSettings, results: 
     if let Some((program, _)) = configured.program() {
         match program.start(1) {
             Ok(running) => results.ok(CHECK, format!("recognizer: {}", running.identity().program)),
+            Err(error) => results.fail(CHECK, format_error(&error), remedy),
+        }
+        return;
+    }
+    if let Some(model) = configured.model() {
+        match model.open(folder.root()) {
+            Ok(recognizer) => results.ok(CHECK, format!("recognizer: {}", recognizer.name())),
             Err(error) => results.fail(CHECK, format_error(&error), remedy),
         }
         return;

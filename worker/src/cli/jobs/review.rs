@@ -165,6 +165,7 @@ fn describe_dataset(party: &ManifestParticipant, visibility: Visibility) -> Data
         test_records: 0,
         seconds: None,
         users: Some(SizeClass(party.units)),
+        table: None,
         units: undertone_api::dataset::usual_units(),
         approval: None,
         accounts: Vec::new(),

@@ -1,6 +1,8 @@
 //! The whole way from WAV files to words: three tones are the phones, and a model of them is trained here.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod site;
+
 use std::path::Path;
 use std::sync::OnceLock;
 

@@ -55,6 +55,24 @@ fn tuned_job_is_a_valid_proposal() {
     assert!(code == 1 && message.contains("exists already"), "{message}");
 }
 
+#[test]
+fn budget_is_divided_over_each_number_of_jobs() {
+    let dir = site("[datasets.public]\nvisibility = \"public\"\n");
+    let goal = ["--epsilon", "8", "--delta", "1e-5", "--jobs", "2,1", "--settings", "1", "--halvings", "0"];
+    let summary = run(dir.path(), &goal).unwrap();
+    assert!(summary.contains("Best setting by the number of jobs"), "{summary}");
+    let document: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(dir.path().join("tuned.json")).unwrap()).unwrap();
+    let division = document["tuning"]["division"].as_array().unwrap();
+    let z = |place: usize| division[place]["chosen"]["noise_multiplier"].as_f64().unwrap();
+    assert_eq!((&division[0]["jobs"], &division[1]["jobs"]), (&2.into(), &1.into()));
+    assert!(z(0) > z(1), "two jobs need more noise each: {division:?}");
+    let job: NewJob = serde_json::from_value(document.clone()).unwrap();
+    let Spec::DpSgd(tuned) = job.spec else { panic!("it is of another kind") };
+    let written = tuned.participants.iter().find_map(|party| party.noise).unwrap().noise_multiplier.get();
+    assert!((written - z(0)).abs() < 1e-9, "the file has the job of the first number");
+}
+
 #[cfg(not(feature = "cuda"))]
 #[test]
 fn unusable_device_of_the_site_is_refused_before_the_search() {

@@ -1,10 +1,12 @@
-//! `[transcription.recognizer]`: the recognizer of unmodified recordings, a program here or a server of the site's own.
+//! `[transcription.recognizer]`: the recognizer of unmodified recordings, a program here, a server of the site's own, or
+//! a model that a job trained.
 
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Builder;
 
+use super::model::{TrainedModel, TrainedModelError};
 use crate::speech::transcribe::provider::key::{KeyError, ProviderKey};
 use crate::speech::transcribe::recognize::pocketsphinx::PocketSphinx;
 use crate::speech::transcribe::recognize::pool::RecognizerPool;
@@ -12,7 +14,7 @@ use crate::speech::transcribe::recognize::server::{RecognizerServer, ServerConfi
 use crate::speech::transcribe::recognize::{RecognizerError, SpeechRecognizer};
 
 /// The configured recognizer of the site.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum RecognizerSettings {
     /// PocketSphinx, as a Python package.
@@ -54,6 +56,8 @@ pub enum RecognizerSettings {
         #[serde(default = "default_seconds")]
         seconds: u32,
     },
+    /// A model that a job trained, in this process, one piece at a time.
+    Model(TrainedModel),
 }
 
 /// The reason for a missing recognizer.
@@ -65,6 +69,9 @@ pub enum RecognizerSetupError {
     /// The key failed.
     #[error("transcription.recognizer: {0}")]
     Key(#[from] KeyError),
+    /// The trained model failed.
+    #[error("transcription.recognizer: {0}")]
+    Model(#[from] TrainedModelError),
     /// There are no threads.
     #[error("cannot start a runtime for the recognizer")]
     Runtime(#[source] std::io::Error),
@@ -83,6 +90,8 @@ impl RecognizerSettings {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(RecognizerSetupError::Runtime)?;
         let recognizer: Box<dyn SpeechRecognizer> = if let Some((program, processes)) = self.program() {
             Box::new(program.start(processes)?)
+        } else if let Some(model) = self.model() {
+            Box::new(model.open(site)?)
         } else {
             let server = self.server(site, language)?.ok_or(RecognizerSetupError::Neither)?;
             Box::new(runtime.block_on(RecognizerServer::find(server))?)
@@ -90,7 +99,7 @@ impl RecognizerSettings {
         Ok(RecognizerPool::new(runtime, recognizer, self.at_once()))
     }
 
-    /// Returns the program and its number of processes for PocketSphinx; `None` for a server.
+    /// Returns the program and its number of processes for PocketSphinx; `None` for another kind.
     pub fn program(&self) -> Option<(PocketSphinx, usize)> {
         match self {
             Self::Pocketsphinx { command, model, dictionary, language_model, processes, seconds } => {
@@ -103,11 +112,19 @@ impl RecognizerSettings {
                 };
                 Some((program, *processes))
             }
-            Self::Server { .. } => None,
+            Self::Server { .. } | Self::Model(_) => None,
         }
     }
 
-    /// Returns the server for speech in `language`; `None` for a program. The key is read from the site's folder.
+    /// Returns the trained model; `None` for another kind.
+    pub const fn model(&self) -> Option<&TrainedModel> {
+        match self {
+            Self::Model(model) => Some(model),
+            Self::Pocketsphinx { .. } | Self::Server { .. } => None,
+        }
+    }
+
+    /// Returns the server for speech in `language`; `None` for another kind. The key is read from the site's folder.
     ///
     /// # Errors
     /// [`KeyError`] when its key cannot be read.
@@ -130,6 +147,7 @@ impl RecognizerSettings {
         match self {
             Self::Pocketsphinx { processes, .. } => *processes,
             Self::Server { requests, .. } => *requests,
+            Self::Model(_) => 1,
         }
     }
 }

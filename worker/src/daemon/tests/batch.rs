@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
-use undertone_api::dataset::{DatasetContent, Visibility};
+use undertone_api::dataset::Visibility;
 use undertone_api::job::transcription::{HISTOGRAM, Report, Spec as Transcription};
 use undertone_api::job::{Report as AnyReport, Spec};
 use undertone_api::signed::{JobLimits, Manifest};
@@ -18,7 +18,7 @@ use crate::daemon::acknowledge_end;
 use crate::daemon::decisions::{ProposalVerdict, judge};
 use crate::daemon::exchange::SiteExchange;
 use crate::daemon::lease::Lease;
-use crate::fixture::{JOB, ORGANIZATION, OURS, WORKER, limit, local, manifest};
+use crate::fixture::{JOB, ORGANIZATION, OURS, WORKER, limit, local_recordings, manifest};
 use crate::gateway::fake::start;
 use crate::run::{Outbound as _, RoundKey, RoundProgress, RunContext as _, RunError};
 use crate::site::admission::examine;
@@ -48,12 +48,7 @@ pub(super) fn spec() -> Transcription {
 
 /// Makes our dataset of recordings.
 pub(super) fn recordings() -> LocalDataset {
-    LocalDataset {
-        content: DatasetContent::Recordings,
-        seconds: Some(3_600),
-        units: vec![PrivacyUnit::Words],
-        ..local(Visibility::Private)
-    }
+    local_recordings(Visibility::Private, 3_600)
 }
 
 pub(super) fn job() -> Manifest {
@@ -195,7 +190,8 @@ async fn grown_recordings_are_judged_by_their_current_length() {
     write_recording(1);
     // The part was admitted with a registered length of one hour.
     let local = LocalDataset { folder: output.clone(), ..recordings() };
-    let current = LocalDataset { records: 1, seconds: Some(1), ..local.clone() };
+    let mut current = local.clone();
+    (current.facts.records, current.facts.seconds) = (1, Some(1));
     let most = most_cost(&spec(), &current.to_dataset(OURS, ORGANIZATION, WORKER), &providers).expect("it has a price");
     let dollars = most[0].nanos / 1_000_000_000;
     let nanos = most[0].nanos % 1_000_000_000;

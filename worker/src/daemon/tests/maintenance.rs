@@ -6,6 +6,7 @@ use undertone_api::signed::Signed;
 use undertone_privacy::Event;
 
 use super::TestSite;
+use crate::daemon::DaemonError;
 use crate::daemon::maintenance::{change_key, compare_ledgers};
 use crate::fixture::{gaussian, ledger_at, limit, release_context, stored_release};
 use crate::gateway::fake::start;
@@ -48,6 +49,46 @@ async fn older_copy_of_the_ledger_is_completed_before_any_offer() {
     compare_ledgers(&site).await.expect("the server answers");
     assert_eq!(site.ledger.books().expect("it is open").receipts.sequence, 510, "once");
     assert!(site.store.read(alarm::open).expect("it is open").is_none());
+}
+
+fn cause(error: &DaemonError) -> String {
+    std::error::Error::source(error).map(ToString::to_string).unwrap_or_default()
+}
+
+#[tokio::test]
+async fn repeated_receipts_are_refused_at_their_first_page() {
+    let server = start(false).await;
+    let place = TestSite::new(&server, TEMPLATE);
+    {
+        let mut state = server.state.lock().expect("no test panicked");
+        (state.signed, state.repeats) = (receipts_of_another_copy(&place, 1..4), true);
+    }
+    let site = place.open();
+    let error = cause(&compare_ledgers(&site).await.expect_err("five hundred copies of one receipt"));
+    assert!(error.contains("receipt 1 "), "{error}");
+    assert_eq!(server.state.lock().expect("no test panicked").receipt_pages, 1, "no page is collected after it");
+    assert_eq!(site.ledger.books().expect("it is open").receipts.sequence, 0, "nothing is imported");
+    let open = site.store.read(alarm::open).expect("it is open").expect("the steward learns of it");
+    let shown: serde_json::Value = serde_json::from_str(&open.evidence).expect("JSON");
+    assert_eq!(shown["shown"].as_array().map(Vec::len), Some(2), "up to the contradiction");
+}
+
+#[tokio::test]
+async fn contradiction_beyond_the_first_page_is_in_the_evidence() {
+    let server = start(false).await;
+    let place = TestSite::new(&server, TEMPLATE);
+    let mut receipts = receipts_of_another_copy(&place, 1..9);
+    receipts.remove(6);
+    {
+        let mut state = server.state.lock().expect("no test panicked");
+        (state.signed, state.receipts_at_once) = (receipts.clone(), Some(5));
+    }
+    let site = place.open();
+    let error = cause(&compare_ledgers(&site).await.expect_err("receipt 7 is missing"));
+    assert!(error.contains("receipt 8 "), "{error}");
+    let open = site.store.read(alarm::open).expect("it is open").expect("it was raised");
+    assert!(open.evidence.contains(&receipts[5].signature) && !open.evidence.contains(&receipts[0].signature));
+    assert_eq!(site.ledger.books().expect("it is open").receipts.sequence, 0, "all or nothing");
 }
 
 #[tokio::test]

@@ -16,6 +16,7 @@ use crate::run::evaluation::EvaluationError;
 use crate::site::clearance::SplitError;
 use crate::site::folder::FolderError;
 use crate::site::gate::NotPublic;
+use crate::speech::decode::InputError;
 use crate::speech::model::ModelError;
 
 /// The reason why training, its audit or its rehearsal cannot continue.
@@ -64,6 +65,25 @@ pub enum TrainingError {
         /// The classes of the model.
         classes: usize,
     },
+    /// A file of characters is damaged.
+    #[error(transparent)]
+    Characters(InputError),
+    /// A file of characters stands for another number of classes than the job's.
+    #[error(
+        "{path} stands for {classes} classes with the blank, not for those of the job: prepare all datasets with one \
+         characters.json, and propose the job with `model.classes` {classes}"
+    )]
+    CharacterCount {
+        /// The file.
+        path: PathBuf,
+        /// Its characters and the blank.
+        classes: usize,
+    },
+    /// A test set was prepared with other characters than the lead's training data.
+    #[error(
+        "the test set `{0}` has other characters than the lead's training data: prepare both with one characters.json"
+    )]
+    OtherCharacters(String),
     /// The manifest leaves the number of classes open.
     #[error("the manifest does not say how many classes the model has: propose the job again")]
     NoClasses,

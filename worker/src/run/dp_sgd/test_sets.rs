@@ -1,23 +1,39 @@
 //! Measurements on public test sets only, at the lead.
 
+use std::path::Path;
+
 use undertone_api::id::DatasetId;
 use undertone_api::job::Measurement;
-use undertone_api::job::dp_sgd::{Arm, PublicContent, Spec, TestResult, TestSet};
+use undertone_api::job::dp_sgd::{Arm, PublicContent, Spec, TestResult, TestSet, TrainingLoss};
+use undertone_api::job::transcription::WordErrors;
 
+use super::error::TrainingError;
 use super::site::{TrainingSite, as_example, check_model};
 use crate::dp::layers::output::FrameScore;
 use crate::run::{Artifacts, RunContext, RunError, check_cancelled};
 use crate::speech::dataset::{Dataset, Split};
+use crate::speech::decode::CharacterSet;
 use crate::speech::model::Model;
 use crate::speech::model::gradient::Engine;
+use crate::speech::prepare::spell::CHARACTERS_FILE;
+use crate::speech::transcribe::transcript::wer::WordErrors as WordCounts;
 
 /// The number of utterances between two checks for a stop.
 const UTTERANCES: usize = 32;
 
+/// A test set.
+struct SpeechTestSet {
+    name: String,
+    dataset: Dataset,
+    /// The utterances to measure on.
+    utterances: Vec<usize>,
+    /// The characters of a job with CTC, if the dataset names them.
+    characters: Option<CharacterSet>,
+}
+
 /// The test sets of a job.
 pub(super) struct SpeechTestSets {
-    /// The name of each, its data, and the utterances to measure on.
-    sets: Vec<(String, Dataset, Vec<usize>)>,
+    sets: Vec<SpeechTestSet>,
     /// Their contents, in the same order.
     contents: Vec<PublicContent>,
 }
@@ -26,16 +42,24 @@ impl SpeechTestSets {
     /// Opens all test sets.
     ///
     /// # Errors
-    /// [`RunError::Failed`] when one is not at this site or not whole.
+    /// [`RunError::Failed`] when one is not at this site or not whole, or has other characters than the lead's training
+    /// data.
     pub(super) fn open(spec: &Spec, exchange: &dyn RunContext) -> Result<Self, RunError> {
+        let trained = spec.participants.first().map(|lead| exchange.dataset(lead.dataset)).transpose()?;
+        let trained = trained.map(|folder| read_characters(spec, &folder)).transpose()?.flatten();
         let open = |test: &TestSet| {
-            let dataset = Dataset::open(&exchange.dataset(test.dataset)?)?;
+            let folder = exchange.dataset(test.dataset)?;
+            let dataset = Dataset::open(&folder)?;
             let held_out = dataset.split(Split::Test);
             let utterances = if held_out.is_empty() { dataset.split(Split::Train) } else { held_out };
-            Ok((test.name.clone(), dataset, utterances))
+            let characters = read_characters(spec, &folder)?;
+            if trained.is_some() && characters.is_some() && characters != trained {
+                return Err(TrainingError::OtherCharacters(test.name.clone()).into());
+            }
+            Ok(SpeechTestSet { name: test.name.clone(), dataset, utterances, characters })
         };
-        let sets: Vec<(String, Dataset, Vec<usize>)> = spec.tests.iter().map(open).collect::<Result<_, RunError>>()?;
-        let content = |(test, set): (&TestSet, &(String, Dataset, Vec<usize>))| content_of(test.dataset, &set.1);
+        let sets: Vec<SpeechTestSet> = spec.tests.iter().map(open).collect::<Result<_, RunError>>()?;
+        let content = |(test, set): (&TestSet, &SpeechTestSet)| content_of(test.dataset, &set.dataset);
         let contents = spec.tests.iter().zip(&sets).map(content).collect();
         Ok(Self { sets, contents })
     }
@@ -57,7 +81,7 @@ impl SpeechTestSets {
     /// # Errors
     /// [`RunError::Failed`] naming the one that does not fit.
     pub(super) fn check(&self, inputs: usize, classes: usize) -> Result<(), RunError> {
-        self.sets.iter().try_for_each(|(_, dataset, _)| check_model(dataset, inputs, classes))
+        self.sets.iter().try_for_each(|set| check_model(&set.dataset, inputs, classes))
     }
 
     /// Returns frames, accuracy and mean loss of a model on each test set, in the spec's order.
@@ -71,7 +95,7 @@ impl SpeechTestSets {
         exchange: &dyn RunContext,
     ) -> Result<Vec<TestResult>, RunError> {
         let mut results = Vec::with_capacity(self.sets.len());
-        for (name, dataset, utterances) in &self.sets {
+        for SpeechTestSet { name, dataset, utterances, .. } in &self.sets {
             let mut score = FrameScore::default();
             for chunk in utterances.chunks(UTTERANCES) {
                 check_cancelled(exchange)?;
@@ -83,10 +107,69 @@ impl SpeechTestSets {
                 frames: score.frames,
                 accuracy: score.accuracy(),
                 loss: score.mean_loss(),
+                words: None,
             });
         }
         Ok(results)
     }
+
+    /// Returns the word errors of a model with CTC on each test set that names its characters, in the spec's order. The
+    /// words are those of the best path, without a lexicon or a language model.
+    ///
+    /// # Errors
+    /// [`RunError::Stopped`] when the exchange is stopped.
+    pub(super) fn count_word_errors(
+        &self,
+        model: &Model,
+        engine: &mut Engine,
+        exchange: &dyn RunContext,
+    ) -> Result<Vec<Option<WordErrors>>, RunError> {
+        let count = |set: &SpeechTestSet| {
+            let Some(characters) = &set.characters else { return Ok(None) };
+            let mut sum = WordErrors::default();
+            for chunk in set.utterances.chunks(UTTERANCES) {
+                check_cancelled(exchange)?;
+                let examples: Vec<_> = chunk.iter().map(|i| as_example(&set.dataset, *i)).collect();
+                engine.classify(model, &examples, &mut |number, logits| {
+                    let reference = characters.read_path(examples[number].labels.iter().copied().map(usize::from));
+                    let frames = logits.chunks_exact(characters.classes());
+                    let best = characters.read_path(frames.map(most_probable));
+                    add(&mut sum, WordCounts::count(&reference, &best));
+                });
+            }
+            Ok(Some(sum))
+        };
+        self.sets.iter().map(count).collect()
+    }
+}
+
+/// Returns the characters of a dataset for a job with CTC, if its preparation recorded them.
+///
+/// # Errors
+/// [`RunError::Failed`] when the file is damaged, or stands for another number of classes than the job's.
+fn read_characters(spec: &Spec, folder: &Path) -> Result<Option<CharacterSet>, RunError> {
+    let path = folder.join(CHARACTERS_FILE);
+    if spec.model.loss != TrainingLoss::Ctc || !path.is_file() {
+        return Ok(None);
+    }
+    let characters = CharacterSet::read(&path).map_err(TrainingError::Characters)?;
+    if spec.model.classes.is_some_and(|classes| classes as usize != characters.classes()) {
+        return Err(TrainingError::CharacterCount { path, classes: characters.classes() }.into());
+    }
+    Ok(Some(characters))
+}
+
+/// Returns the class of the largest logit, of equal ones the first.
+fn most_probable(logits: &[f32]) -> usize {
+    let classes = 1..logits.len();
+    classes.fold(0, |best, class| if logits[class] > logits[best] { class } else { best })
+}
+
+fn add(sum: &mut WordErrors, counts: WordCounts) {
+    sum.words += counts.words;
+    sum.substitutions += counts.substitutions;
+    sum.insertions += counts.insertions;
+    sum.deletions += counts.deletions;
 }
 
 /// Measures a model and reports to the server.

@@ -1,6 +1,6 @@
 //! The model of a finished arm.
 
-use undertone_api::job::dp_sgd::{Arm, ArmResult};
+use undertone_api::job::dp_sgd::{Arm, ArmResult, TestResult};
 
 use super::test_sets::SpeechTestSets;
 use crate::run::{Artifacts, RunError};
@@ -24,6 +24,8 @@ pub(super) fn submit_arm(
     exchange: &mut dyn Artifacts,
 ) -> Result<ArmResult, RunError> {
     exchange.put_file(&format!("model-{}.safetensors", arm.series()), trained.model.to_safetensors()?)?;
-    let tests = tests.measure(&trained.model, engine, exchange)?;
+    let words = tests.count_word_errors(&trained.model, engine, exchange)?;
+    let results = tests.measure(&trained.model, engine, exchange)?;
+    let tests = results.into_iter().zip(words).map(|(result, words)| TestResult { words, ..result }).collect();
     Ok(ArmResult { arm, rounds, seconds: trained.seconds, tests })
 }

@@ -1,7 +1,7 @@
 //! Model files: safetensors files of the product's own jobs, named by their digest.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use safetensors::SafeTensors;
 use sha2::{Digest as _, Sha256};
@@ -76,12 +76,22 @@ fn check_tensors(names: &[String], model: &Model) -> Result<(), EvaluationError>
 /// # Errors
 /// [`EvaluationError::UnknownDigest`] when there is none.
 pub(in crate::run) fn find_model(folder: &Path, digest: &str) -> Result<Vec<u8>, EvaluationError> {
+    let unknown = || EvaluationError::UnknownDigest { folder: folder.to_owned(), digest: digest.to_owned() };
+    find_file(folder, digest).map(|(_, content)| content).ok_or_else(unknown)
+}
+
+/// Returns the path of the file in `folder` that has a digest, if there is one.
+pub fn locate_model(folder: &Path, digest: &str) -> Option<PathBuf> {
+    find_file(folder, digest).map(|(path, _)| path)
+}
+
+/// Returns the first file by name in `folder` that has a digest, with its content.
+fn find_file(folder: &Path, digest: &str) -> Option<(PathBuf, Vec<u8>)> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut files: Vec<_> = entries.map(|entry| entry.path()).filter(|path| path.is_file()).collect();
     files.sort();
-    let matching = files.iter().filter_map(|path| fs::read(path).ok()).find(|content| digest_file(content) == digest);
-    let unknown = || EvaluationError::UnknownDigest { folder: folder.to_owned(), digest: digest.to_owned() };
-    matching.ok_or_else(unknown)
+    let read = |path: PathBuf| fs::read(&path).ok().map(|content| (path, content));
+    files.into_iter().filter_map(read).find(|(_, content)| digest_file(content) == digest)
 }
 
 /// Checks that a model fits a dataset.

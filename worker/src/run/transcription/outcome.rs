@@ -1,7 +1,7 @@
 //! The end: transcripts and the site's own report, in the site's own folder, for its owner only.
 //!
 //! `transcripts/<job>/` holds each recording's transcript in every format under the recording's name, and
-//! `histogram.tsv`, with each provider's possible counts and the true ones. `report.json` has all facts about the job
+//! `histogram.tsv`, with each provider's possible counts and the true ones; `received.rs` adds some sounds. `report.json` has all facts about the job
 //! and is written last: a run that finds it is over.
 
 use std::fmt::Write as _;
@@ -17,6 +17,7 @@ use super::TranscriptionError;
 use super::attack::AttackResults;
 use super::histogram::ProviderCounts;
 use super::pieces::PieceCatalog;
+use super::sounds::keep_sounds;
 use super::stages::StageTimes;
 use super::tools::JobTools;
 use crate::run::RunError;
@@ -31,6 +32,8 @@ use crate::speech::transcribe::transcript::{Format, OfflineReason, Transcript, T
 
 /// The site's report.
 const REPORT: &str = "report.json";
+/// The counts of each recognizer.
+pub(super) const HISTOGRAM_FILE: &str = "histogram.tsv";
 /// Its version; a reader should refuse another one.
 const VERSION: u32 = 1;
 
@@ -91,6 +94,14 @@ pub(super) fn read_digest(results: &Path) -> Result<Option<String>, RunError> {
     Ok(read_report(results)?.map(|report| report.digest))
 }
 
+/// Returns the plan of a finished job; `None` before it is finished.
+///
+/// # Errors
+/// [`RunError::Failed`] when its report cannot be read.
+pub(super) fn read_planned(results: &Path) -> Result<Option<Report>, RunError> {
+    Ok(read_report(results)?.map(|report| report.planned))
+}
+
 fn read_report(results: &Path) -> Result<Option<SiteReport>, RunError> {
     let path = results.join(REPORT);
     let text = match std::fs::read(&path) {
@@ -102,7 +113,7 @@ fn read_report(results: &Path) -> Result<Option<SiteReport>, RunError> {
     Ok(Some(report))
 }
 
-/// Writes transcripts, histogram and report.
+/// Writes transcripts, histogram, sounds and report.
 ///
 /// # Errors
 /// [`RunError`] when a reference cannot be read or the disk refuses.
@@ -146,7 +157,8 @@ pub(super) fn write(
         }
     }
     let counts = ProviderCounts::count(source.catalog, source.plan);
-    write_durably(&results.join("histogram.tsv"), write_histogram(spec, source.catalog, &counts).as_bytes())?;
+    write_durably(&results.join(HISTOGRAM_FILE), write_histogram(spec, source.catalog, &counts).as_bytes())?;
+    keep_sounds(spec, source.plan, source.sealed, results)?;
     let outcome = source.outcome(spec, &counts, errors, unanswered, stages);
     let report = SiteReport {
         version: VERSION,

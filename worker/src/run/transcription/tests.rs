@@ -3,7 +3,7 @@
 mod clones;
 mod recorded;
 mod sound;
-mod transcription;
+pub(crate) mod transcription;
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
@@ -12,6 +12,8 @@ use undertone_api::job::transcription::{Provider, ProviderProtocol, Report, Spec
 use undertone_privacy::{Delta, Epsilon, Event};
 
 use super::dummies::make_mechanism;
+use super::received::read_received;
+use super::sounds::EACH;
 use crate::fault::{self, FailureKind, FailurePlan};
 use crate::run::RunError;
 use crate::run::fake::CrashPoint;
@@ -58,9 +60,32 @@ fn recordings_become_transcripts_and_each_sound_leaves_once() {
     );
     assert!(job.work_files().is_empty(), "nothing private is left in the work folder: {:?}", job.work_files());
     assert!(job.has_private_results());
+    kept_sounds_are_some_of_each_provider(&job);
     // A repetition changes nothing and sends nothing.
     job.run_process().unwrap();
     assert_eq!((job.payments(), job.outcome()), (1, outcome));
+}
+
+/// Checks that the site keeps up to five true pieces and five dummies of each provider, to the bit as they were sent.
+fn kept_sounds_are_some_of_each_provider(job: &TestTranscription) {
+    let received = read_received(&job.transcription_site().results).unwrap().unwrap();
+    assert_eq!(received.planned, Report::from_plan(&job.spec()).unwrap());
+    for ((provider, result), sounds) in
+        job.spec().providers.iter().zip(job.outcome().providers).zip(job.provider_sounds())
+    {
+        for (is_dummy, sent) in [(false, result.pieces), (true, result.dummies)] {
+            let kept = received.sounds.iter();
+            let kept: Vec<_> = kept.filter(|one| one.provider == provider.name && one.is_dummy == is_dummy).collect();
+            assert_eq!(kept.len() as u64, sent.min(EACH as u64), "{} {is_dummy}", provider.name);
+            for sound in kept {
+                let file = received.read_sound(sound.number).unwrap().unwrap();
+                assert!(sounds.contains(&file) && sound.answer.starts_with('w'), "{sound:?}");
+            }
+        }
+        let heard: u64 = received.counts.iter().filter(|one| one.provider == provider.name).map(|one| one.heard).sum();
+        assert!(heard > 0 && received.counts.iter().all(|one| one.said <= one.heard));
+    }
+    assert!(received.read_sound(received.sounds.len() as u32 + 1).unwrap().is_none());
 }
 
 /// Needs flite; passes without.

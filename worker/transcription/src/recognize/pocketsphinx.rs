@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::Semaphore;
 
-use super::{RecognizerError, SpeechRecognizer, check_times, length};
+use super::{RecognizerError, SpeechRecognizer, check_length, check_times};
 use crate::piece::{Recognition, TimedWord};
 use undertone_worker_speech::align::process::{Process, Silence};
 use undertone_worker_speech::sandbox::Start;
@@ -133,7 +133,7 @@ impl SpeechRecognizer for PocketSphinxPool {
     }
 
     async fn transcribe(&self, audio: &[f32]) -> Result<Recognition, RecognizerError> {
-        let seconds = length(audio)?;
+        let seconds = check_length(audio)?;
         let allowed = f64::from(self.pool.program.seconds.max(1)).max(10.0 * seconds);
         let question = question(audio, allowed);
         let ended = || RecognizerError::Failed("the recognizer was stopped".to_owned());

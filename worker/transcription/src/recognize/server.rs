@@ -16,7 +16,7 @@ use reqwest::multipart::{Form, Part};
 use tokio::sync::Semaphore;
 use zeroize::Zeroizing;
 
-use super::{RecognizerError, SpeechRecognizer, check_times, length};
+use super::{RecognizerError, SpeechRecognizer, check_length, check_times};
 use crate::piece::Recognition;
 use crate::private_host::PrivateHost;
 use crate::wav;
@@ -160,7 +160,7 @@ impl SpeechRecognizer for RecognizerServer {
     }
 
     async fn transcribe(&self, audio: &[f32]) -> Result<Recognition, RecognizerError> {
-        let seconds = length(audio)?;
+        let seconds = check_length(audio)?;
         let closed = |_| RecognizerError::Failed("the recognizer was stopped".to_owned());
         let _place = self.places.acquire().await.map_err(closed)?;
         check_times(self.request_words(audio).await?, seconds)

@@ -45,6 +45,7 @@ fn datasets() -> Vec<Dataset> {
         test_records: 0,
         seconds: None,
         users: None,
+        table: None,
         units: crate::dataset::usual_units(),
         approval: None,
         accounts: Vec::new(),

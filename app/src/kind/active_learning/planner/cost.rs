@@ -7,16 +7,15 @@ use undertone_api::dataset::{Dataset, Visibility};
 use undertone_api::id::{ConsortiumId, DatasetId};
 use undertone_api::job::active_learning::{Gate, PrivateTraining, Spec};
 use undertone_api::job::{Charge, JobKind as _, NewJob, Spec as AnySpec};
-use undertone_api::plan::{AccountBalances, AccountKey, PlanOffer, PlanParameter, PricedPlan, nearest};
-use undertone_api::problem::Violation;
+use undertone_api::plan::{PlanOffer, PlanParameter, PricedPlan, nearest};
 use undertone_privacy::kanon::{Shown, least_epsilon};
 use undertone_privacy::{Event, mechanism};
 
 use super::super::description::unit_noun;
 use super::super::plan::{PART_OF_DELTA, QuestionPlan};
 use super::form::SHOWN;
-use crate::component::gauge::Gauge;
-use crate::standing::{NoPayment, Payment, others};
+use crate::kind::cost::{ChargeTerms, render_account, render_offers, render_violations, summarize_price};
+use crate::standing::{collect_balances, find_standings};
 use crate::words;
 
 /// The greatest threshold, and the number of rate steps, in the search for sufficient ones.
@@ -39,14 +38,14 @@ pub(in crate::kind::active_learning) fn render_cost(
     let priced = PricedPlan::from_spec(&spec, datasets, &balances);
     let parties = spec.participants.iter().filter_map(|party| {
         let dataset = datasets.iter().find(|dataset| dataset.id == party.dataset)?;
-        let standing = standings.iter().find(|(id, _)| *id == dataset.id).map_or(&[][..], |(_, all)| all);
+        let standing = find_standings(standings, dataset.id);
         let charge = render_charge(&spec, dataset, party.gate, standing, priced.as_ref());
         Some(view! { <li><h3>{format!("{}, {}", dataset.name, dataset.organization_name)}</h3>{charge}</li> })
     });
     let parties = parties.collect_view();
     let offers = if violations.is_empty() {
         let job = NewJob { title: plan.title.clone(), spec: AnySpec::ActiveLearning(spec) };
-        render_offers(nearest(&job, datasets, &balances), plan, consortium)
+        render_offers(link_offers(nearest(&job, datasets, &balances), plan, consortium))
     } else {
         ().into_any()
     };
@@ -59,29 +58,6 @@ pub(in crate::kind::active_learning) fn render_cost(
         <p class="hint">"One release of each private log is charged, once; of a private lead each training. Nothing is charged before every owner has approved and every ledger has reserved it."</p>
     }
     .to_html()
-}
-
-fn summarize_price(priced: Option<&PricedPlan>) -> &'static str {
-    match priced {
-        None => "This plan charges no account.",
-        Some(priced) if !priced.budgeted() => "An owner has not set a budget for this unit.",
-        Some(priced) if priced.admitted() => "Fits every budget.",
-        Some(_) => "Over the limit.",
-    }
-}
-
-/// Returns the balances by account: two versions of a dataset share one.
-fn collect_balances(datasets: &[Dataset], standings: &[(DatasetId, Vec<AccountStanding>)]) -> AccountBalances {
-    let mut balances = AccountBalances::default();
-    for (id, all) in standings {
-        let Some(dataset) = datasets.iter().find(|dataset| dataset.id == *id) else { continue };
-        for AccountStanding { unit, adjacency, balance } in all {
-            let organization = dataset.organization;
-            let lineage = dataset.lineage;
-            balances.add(AccountKey::new(organization, lineage, *unit, *adjacency), balance.clone());
-        }
-    }
-    balances
 }
 
 /// Renders a party's charge and its purpose.
@@ -106,17 +82,10 @@ fn render_charge(
         Ok(promise) => (promise.0.get(), promise.1.get()),
         Err(error) => return bad(error.to_string()),
     };
-    let standing = standings.iter().find(|s| charge.is_on(s.unit, s.adjacency));
-    let quote = priced.and_then(|priced| priced.find_quote(dataset.id));
-    let payment = standing.zip(quote).map(|(standing, quote)| Payment::for_share(standing, quote, &charge));
-    let account = standing.and_then(|standing| standing.balance.budget()).map(|budget| budget.delta().get());
-    let gauge = match payment {
-        None | Some(Err(NoPayment::NoBudget)) => {
-            bad(format!("Its owner has not set a budget for each {}.", unit_noun(spec.unit)))
-        }
-        Some(Err(NoPayment::Unpriced(why))) => bad(why),
-        Some(Ok(payment)) => render_payment(&payment, "such pool"),
-    };
+    let standing = standings.iter().find(|standing| charge.is_on(standing.unit, standing.adjacency));
+    let delta = standing.and_then(|standing| standing.balance.budget()).map(|budget| budget.delta().get());
+    let terms = ChargeTerms { unit: unit_noun(spec.unit), charge: "such pool", states_own: false };
+    let account = render_account(dataset, &charge, standings, priced, terms);
     let summary = format!(
         "For each {} ε {} at δ {}, once. About {} of {} are kept; a text asked {} is shown with probability about one half.",
         unit_noun(spec.unit),
@@ -126,9 +95,7 @@ fn render_charge(
         words::plural(dataset.records.0, "row"),
         words::plural((f64::from(gate.threshold.get()) / gate.sampling_rate.get()).ceil() as u64, "time"),
     );
-    let others = others(dataset, &charge, standings, None).into_iter();
-    let others = others.map(|(text, fits)| if fits { line(text) } else { bad(text) }).collect_view();
-    view! { {gauge}{others}{line(summary)}{render_bounds(&gate, &charge)}{account.map(|delta| render_solutions(&gate, &charge, delta))} }
+    view! { {account}{line(summary)}{render_bounds(&gate, &charge)}{delta.map(|delta| render_solutions(&gate, &charge, delta))} }
         .into_any()
 }
 
@@ -141,21 +108,11 @@ fn render_training(
     priced: Option<&PricedPlan>,
 ) -> AnyView {
     let line = |text: String| view! { <p class="hint">{text}</p> }.into_any();
-    let bad = |text: String| view! { <p class="bad-text">{text}</p> }.into_any();
     let Some(charge) = spec.cost(dataset) else {
         return line("Public: its training needs no noise, and nothing is charged.".to_owned());
     };
-    let standing = standings.iter().find(|s| charge.is_on(s.unit, s.adjacency));
-    let quote = priced.and_then(|priced| priced.find_quote(dataset.id));
-    let gauge = match standing.zip(quote).map(|(standing, quote)| Payment::for_share(standing, quote, &charge)) {
-        None | Some(Err(NoPayment::NoBudget)) => {
-            bad(format!("Its owner has not set a budget for each {}.", unit_noun(spec.unit)))
-        }
-        Some(Err(NoPayment::Unpriced(why))) => bad(why),
-        Some(Ok(payment)) => render_payment(&payment, "such training"),
-    };
-    let others = others(dataset, &charge, standings, None).into_iter();
-    let others = others.map(|(text, fits)| if fits { line(text) } else { bad(text) }).collect_view();
+    let terms = ChargeTerms { unit: unit_noun(spec.unit), charge: "such training", states_own: false };
+    let account = render_account(dataset, &charge, standings, priced, terms);
     let batch = training.sampling_rate.get() * dataset.count(spec.unit).0 as f64;
     let summary = format!(
         "Private: it leads, and contributes no questions. {} of {} each are charged; about {} of {} are in a step, with noise of {} times the clip.",
@@ -165,29 +122,7 @@ fn render_training(
         words::plural(dataset.count(spec.unit).0, unit_noun(spec.unit)),
         words::number(training.noise_multiplier.get()),
     );
-    view! { {gauge}{others}{line(summary)} }.into_any()
-}
-
-fn render_payment(payment: &Payment, noun: &str) -> AnyView {
-    let ghost = payment.ghost;
-    let capacity = match payment.further {
-        (0, _) => format!("no other {noun}"),
-        (count, _) => format!("{} more", words::plural(count, noun)),
-    };
-    let leaves = ghost.fits.then(|| {
-        format!(
-            "Leaves ε {} and {} % of the budget: {capacity}.",
-            words::epsilon_left(payment.left.unwrap_or_default()),
-            (payment.left_fraction * 100.0).floor()
-        )
-    });
-    let refusal = (!ghost.fits).then_some("It exceeds the remaining budget.");
-    view! {
-        <Gauge reading=payment.reading ghost=Some(ghost)/>
-        {leaves.map(|leaves| view! { <p class="hint">{leaves}</p> })}
-        {refusal.map(|refusal| view! { <p class="hint bad-text">{refusal}</p> })}
-    }
-    .into_any()
+    view! { {account}{line(summary)} }.into_any()
 }
 
 /// Renders δ for each choice of released content, with the same β, k and ε.
@@ -291,12 +226,9 @@ fn find_greatest_rate(event: &Event, keeps: &impl Fn(&Event) -> bool) -> Option<
     rates.next()
 }
 
-/// Renders the nearest plans that fit, each as a link to the planner.
-fn render_offers(offers: Vec<PlanOffer>, plan: &QuestionPlan, consortium: ConsortiumId) -> AnyView {
-    if offers.is_empty() {
-        return ().into_any();
-    }
-    let row = |offer: PlanOffer| {
+/// Returns the nearest plans that fit, with their addresses.
+fn link_offers(offers: Vec<PlanOffer>, plan: &QuestionPlan, consortium: ConsortiumId) -> Vec<(String, String)> {
+    let link = |offer: PlanOffer| {
         let mut turned = plan.clone();
         for change in &offer.changes {
             if offer.knob == PlanParameter::Noise {
@@ -314,29 +246,7 @@ fn render_offers(offers: Vec<PlanOffer>, plan: &QuestionPlan, consortium: Consor
                 }
             }
         }
-        let label = format!("Use this: {}", offer.sentence);
-        view! {
-            <li><p>{offer.sentence}</p><a class="button" href=turned.link(consortium) aria-label=label>"Use this"</a></li>
-        }
+        (offer.sentence, turned.link(consortium))
     };
-    view! {
-        <section class="offers">
-            <h3>"Nearest plans within the budgets"</h3>
-            <ul>{offers.into_iter().map(row).collect_view()}</ul>
-        </section>
-    }
-    .into_any()
-}
-
-fn render_violations(violations: &[Violation]) -> AnyView {
-    if violations.is_empty() {
-        return ().into_any();
-    }
-    view! {
-        <div class="notice bad">
-            <p class="notice-title">"To fix before proposing"</p>
-            <ul>{violations.iter().map(|v| view! { <li><code>{v.field.trim_start_matches("spec.").to_owned()}</code>": "{v.message.clone()}</li> }).collect_view()}</ul>
-        </div>
-    }
-    .into_any()
+    offers.into_iter().map(link).collect()
 }

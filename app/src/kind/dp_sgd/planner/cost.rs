@@ -11,6 +11,7 @@ use undertone_api::problem::Violation;
 use undertone_privacy::ledger::FilterKind;
 
 use crate::component::gauge::Gauge;
+use crate::kind::cost::render_violations;
 use crate::kind::dp_sgd::{PartyVerdict, PlanPrices, TrainingPlan};
 use crate::standing::Payment;
 use crate::words;
@@ -150,17 +151,4 @@ fn render_exact_releases(exact: u64) -> AnyView {
         words::plural(exact, "time")
     );
     view! { <p class="hint in-the-clear">{text}</p> }.into_any()
-}
-
-fn render_violations(violations: &[Violation]) -> AnyView {
-    if violations.is_empty() {
-        return ().into_any();
-    }
-    view! {
-        <div class="notice bad">
-            <p class="notice-title">"To fix before proposing"</p>
-            <ul>{violations.iter().map(|v| view! { <li><code>{v.field.trim_start_matches("spec.").to_owned()}</code>": "{v.message.clone()}</li> }).collect_view()}</ul>
-        </div>
-    }
-    .into_any()
 }

@@ -10,7 +10,7 @@ use undertone_api::problem::Violation;
 #[cfg(feature = "ssr")]
 use undertone_server_core::service;
 
-use super::field::{FormField, PlanViolations, make_setter};
+use super::field::{FormField, make_setter};
 use crate::kind::dp_sgd::{TrainingPlan, description};
 use crate::path;
 #[cfg(feature = "ssr")]
@@ -40,26 +40,20 @@ pub(in crate::kind::dp_sgd) fn is_adopting(query: &str) -> bool {
     crate::query::parse::<AdoptQuery>(query).is_some_and(|query| query.adopt.as_deref() == Some("true"))
 }
 
-/// Returns every reason why a plan cannot begin with its initial model. The server knows more than these choices, and
+/// Returns every difference between the layers of a plan and those of its initial model. The server knows more than these choices, and
 /// decides.
 pub(super) fn check_initial(spec: &Spec, choices: &[InitialModelChoice]) -> Vec<Violation> {
     let find = |digest: &String| choices.iter().find(|choice| choice.origin.digest == *digest);
     spec.initial_model.as_ref().and_then(find).map_or_else(Vec::new, |choice| spec.check_layers(&choice.model))
 }
 
-/// Renders the choice.
+/// Renders the choice; `differences` are those of the present plan ([`check_initial`]).
 pub(super) fn render_initial(
     plan: RwSignal<TrainingPlan>,
     shown: &TrainingPlan,
-    choices: &[InitialModelChoice],
+    (choices, differences): (&[InitialModelChoice], Memo<Vec<Violation>>),
     consortium: ConsortiumId,
 ) -> AnyView {
-    let PlanViolations(violations) = expect_context();
-    let differs = Memo::new(move |_| {
-        let is_chosen = !plan.read().initial.is_empty();
-        let is_layer = |violation: &Violation| violation.message.starts_with("the initial model has");
-        is_chosen && violations.read().iter().any(is_layer)
-    });
     let mut options = vec![(String::new(), "none: random parameters".to_owned())];
     options.extend(choices.iter().map(|choice| (choice.origin.digest.clone(), describe_choice(choice))));
     if !options.iter().any(|(digest, _)| *digest == shown.initial) {
@@ -72,7 +66,7 @@ pub(super) fn render_initial(
             <legend>"Initial model"</legend>
             {field.choice(&shown.initial, options, set)}
             <p class="hint">"A model of an earlier job costs nothing to begin with. The certificate of this job adds up what both cost each party."</p>
-            <p class="fault" hidden=move || !differs.get()>
+            <p class="fault" hidden=move || differences.read().is_empty()>
                 "The layers of the plan are not those of this model. "
                 <button type="submit" name=ADOPT value="true" formmethod="get" formaction=path::plan(consortium) formnovalidate>"Use its layers"</button>
             </p>

@@ -1,6 +1,7 @@
 //! The arms side by side on every test set, and a summary sentence.
 
 use leptos::prelude::*;
+use undertone_api::job::transcription::WordErrors;
 use undertone_api::report::{ArmComparison, ReportFile};
 
 use super::arm_title;
@@ -36,12 +37,14 @@ pub(in crate::kind::dp_sgd) fn render_headline(report: &ReportFile) -> AnyView {
             )
         }
     };
+    let wrong = private.words.and_then(WordErrors::rate);
+    let wrong = wrong.map(|rate| format!(" Its word error rate is {}.", words::percent(rate))).unwrap_or_default();
     let others = report.comparison.iter().filter(|one| one.arm == "private" && one.test != test);
     let others: Vec<String> = others
         .filter_map(|one| Some(format!("{}: {} points from the public arm", one.test, words::points(one.difference?))))
         .collect();
     view! {
-        <p class="headline">{text}</p>
+        <p class="headline">{text}{wrong}</p>
         {(!others.is_empty()).then(|| view! { <p>{others.join("; ")}"."</p> })}
     }
     .into_any()
@@ -72,14 +75,19 @@ pub(super) fn render_tables(report: &ReportFile) -> AnyView {
 }
 
 fn render_table<'a>(test: &str, rows: impl Iterator<Item = &'a ArmComparison>) -> AnyView {
+    let rows: Vec<_> = rows.collect();
+    // Only models with CTC recognize words.
+    let has_words = rows.iter().any(|one| one.words.is_some());
     let mut frames = 0;
     let mut lines = Vec::new();
     for one in rows {
         frames = one.frames;
+        let rate = one.words.and_then(WordErrors::rate).map_or_else(|| "–".to_owned(), words::percent);
         lines.push(view! {
             <tr>
                 <th scope="row">{arm_title(&one.arm)}</th>
                 <td data-label="right" class="number"><strong>{format!("{:.2} %", one.accuracy * 100.0)}</strong></td>
+                {has_words.then(|| view! { <td data-label="wrong words" class="number">{rate}</td> })}
                 <td data-label="loss" class="number">{format!("{:.3}", one.loss)}</td>
                 <td data-label="difference" class="number">{one.difference.map_or_else(|| "–".to_owned(), words::points)}</td>
                 <td data-label="of the gain" class="number">{one.recovered.map_or_else(|| "–".to_owned(), format_share)}</td>
@@ -92,6 +100,7 @@ fn render_table<'a>(test: &str, rows: impl Iterator<Item = &'a ArmComparison>) -
             <thead><tr>
                 <th scope="col">"Trained on"</th>
                 <th scope="col" class="number">"Frames correct"</th>
+                {has_words.then(|| view! { <th scope="col" class="number">"Word error rate"</th> })}
                 <th scope="col" class="number">"Loss, nats"</th>
                 <th scope="col" class="number">"Difference from public only"</th>
                 <th scope="col" class="number">"Share of open pooling’s gain"</th>
@@ -137,4 +146,38 @@ fn render_times(report: &ReportFile) -> AnyView {
 /// Formats a share of a gain. A loss is not a share of one.
 fn format_share(share: f64) -> String {
     if share < 0.0 { "none (a loss)".to_owned() } else { format!("{:.0} %", share * 100.0) }
+}
+
+#[cfg(test)]
+mod tests {
+    use undertone_api::job::transcription::WordErrors;
+    use undertone_api::report::ArmComparison;
+
+    use super::render_table;
+
+    fn table(words: Option<WordErrors>) -> String {
+        use leptos::prelude::RenderHtml as _;
+
+        let one = ArmComparison {
+            test: "letters".to_owned(),
+            arm: "public".to_owned(),
+            rounds: 3,
+            seconds: None,
+            frames: 100,
+            accuracy: 0.5,
+            loss: 1.0,
+            difference: None,
+            recovered: None,
+            words,
+        };
+        render_table("letters", std::iter::once(&one)).to_html()
+    }
+
+    #[test]
+    fn word_error_rates_are_shown_where_words_were_recognized() {
+        let errors = WordErrors { words: 8, substitutions: 1, insertions: 1, deletions: 0 };
+        let html = table(Some(errors));
+        assert!(html.contains("Word error rate") && html.contains("25.0"), "{html}");
+        assert!(!table(None).contains("Word error rate"));
+    }
 }

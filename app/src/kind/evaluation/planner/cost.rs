@@ -7,12 +7,11 @@ use undertone_api::dataset::Dataset;
 use undertone_api::id::{ConsortiumId, DatasetId};
 use undertone_api::job::evaluation::Spec;
 use undertone_api::job::{JobKind as _, NewJob, Spec as AnySpec};
-use undertone_api::plan::{AccountBalances, AccountKey, PlanOffer, PricedPlan, nearest};
-use undertone_api::problem::Violation;
+use undertone_api::plan::{PlanOffer, PricedPlan, nearest};
 
 use super::super::plan::EvaluationPlan;
-use crate::component::gauge::Gauge;
-use crate::standing::{NoPayment, Payment, others};
+use crate::kind::cost::{ChargeTerms, render_account, render_offers, render_violations, summarize_price};
+use crate::standing::{collect_balances, find_standings};
 use crate::words;
 
 /// Renders the cost of the plan as HTML.
@@ -31,7 +30,7 @@ pub(in crate::kind::evaluation) fn render_cost(
     let priced = PricedPlan::from_spec(&spec, datasets, &balances);
     let sites = spec.participants.iter().filter_map(|party| {
         let dataset = datasets.iter().find(|dataset| dataset.id == party.dataset)?;
-        let standing = standings.iter().find(|(id, _)| *id == dataset.id).map_or(&[][..], |(_, all)| all);
+        let standing = find_standings(standings, dataset.id);
         let charge = render_charge(&spec, dataset, standing, priced.as_ref());
         Some(view! { <li><h3>{format!("{}, {}", dataset.name, dataset.organization_name)}</h3>{charge}</li> })
     });
@@ -40,7 +39,7 @@ pub(in crate::kind::evaluation) fn render_cost(
     let noise = words::number(spec.pooled_deviation(spec.participants.len().saturating_sub(1) as u32));
     let offers = if violations.is_empty() {
         let job = NewJob { title: plan.title.clone(), spec: AnySpec::Evaluation(spec) };
-        render_offers(nearest(&job, datasets, &balances), plan, consortium)
+        render_offers(link_offers(nearest(&job, datasets, &balances), plan, consortium))
     } else {
         ().into_any()
     };
@@ -56,28 +55,6 @@ pub(in crate::kind::evaluation) fn render_cost(
     .to_html()
 }
 
-fn summarize_price(priced: Option<&PricedPlan>) -> &'static str {
-    match priced {
-        None => "This plan charges no account.",
-        Some(priced) if !priced.budgeted() => "An owner has not set a budget for this unit.",
-        Some(priced) if priced.admitted() => "Fits every budget.",
-        Some(_) => "Over the limit.",
-    }
-}
-
-/// Returns the balances by account: two versions of a dataset share one.
-fn collect_balances(datasets: &[Dataset], standings: &[(DatasetId, Vec<AccountStanding>)]) -> AccountBalances {
-    let mut balances = AccountBalances::default();
-    for (id, all) in standings {
-        let Some(dataset) = datasets.iter().find(|dataset| dataset.id == *id) else { continue };
-        for AccountStanding { unit, adjacency, balance } in all {
-            let key = AccountKey::new(dataset.organization, dataset.lineage, *unit, *adjacency);
-            balances.add(key, balance.clone());
-        }
-    }
-    balances
-}
-
 /// Renders the charge of a site.
 fn render_charge(
     spec: &Spec,
@@ -85,81 +62,19 @@ fn render_charge(
     standings: &[AccountStanding],
     priced: Option<&PricedPlan>,
 ) -> AnyView {
-    let line = |text: String| view! { <p class="hint">{text}</p> }.into_any();
-    let bad = |text: String| view! { <p class="bad-text">{text}</p> }.into_any();
     let Some(charge) = spec.cost(dataset) else {
-        return line("Public: its site leads and provides the model, and nothing is charged.".to_owned());
+        let text = "Public: its site leads and provides the model, and nothing is charged.";
+        return view! { <p class="hint">{text}</p> }.into_any();
     };
-    let standing = standings.iter().find(|standing| charge.is_on(standing.unit, standing.adjacency));
-    let quote = priced.and_then(|priced| priced.find_quote(dataset.id));
-    let payment = standing.zip(quote).map(|(standing, quote)| Payment::for_share(standing, quote, &charge));
-    let gauge = match payment {
-        None | Some(Err(NoPayment::NoBudget)) => {
-            bad(format!("Its owner has not set a budget for each {}.", words::unit(spec.unit)))
-        }
-        Some(Err(NoPayment::Unpriced(why))) => bad(why),
-        Some(Ok(payment)) => render_payment(&payment),
-    };
-    let others = others(dataset, &charge, standings, None).into_iter();
-    let others = others.map(|(text, fits)| if fits { line(text) } else { bad(text) }).collect_view();
-    view! { {gauge}{others} }.into_any()
+    let terms = ChargeTerms { unit: words::unit(spec.unit), charge: "such evaluation", states_own: true };
+    render_account(dataset, &charge, standings, priced, terms)
 }
 
-fn render_payment(payment: &Payment) -> AnyView {
-    let ghost = payment.ghost;
-    let own = format!("ε {} for this job by itself.", words::epsilon(payment.own));
-    let capacity = match payment.further {
-        (0, _) => "no other such evaluation".to_owned(),
-        (more, _) => format!("{} more", words::plural(more, "such evaluation")),
-    };
-    let rest = if ghost.fits {
-        let left = words::epsilon_left(payment.left.unwrap_or_default());
-        let percent = (payment.left_fraction * 100.0).floor();
-        view! { <p class="hint">{format!("Leaves ε {left} and {percent} % of the budget: {capacity}.")}</p> }.into_any()
-    } else {
-        view! { <p class="hint bad-text">"It exceeds the remaining budget."</p> }.into_any()
-    };
-    view! {
-        <Gauge reading=payment.reading ghost=Some(ghost)/>
-        <p class="hint">{own}</p>
-        {rest}
-    }
-    .into_any()
-}
-
-/// Renders the nearest plans that fit, each as a link to the planner. More noise is the only change of this kind.
-fn render_offers(offers: Vec<PlanOffer>, plan: &EvaluationPlan, consortium: ConsortiumId) -> AnyView {
-    if offers.is_empty() {
-        return ().into_any();
-    }
-    let row = |offer: PlanOffer| {
+/// Returns the nearest plans that fit, with their addresses. More noise is the only change of this kind.
+fn link_offers(offers: Vec<PlanOffer>, plan: &EvaluationPlan, consortium: ConsortiumId) -> Vec<(String, String)> {
+    let link = |offer: PlanOffer| {
         let noise = offer.changes.iter().map(|change| change.to).fold(plan.noise, f64::max);
-        let link = EvaluationPlan { noise, ..plan.clone() }.link(consortium);
-        let label = format!("Use this: {}", offer.sentence);
-        view! { <li><p>{offer.sentence}</p><a class="button" href=link aria-label=label>"Use this"</a></li> }
+        (offer.sentence, EvaluationPlan { noise, ..plan.clone() }.link(consortium))
     };
-    view! {
-        <section class="offers">
-            <h3>"Nearest plans within the budgets"</h3>
-            <ul>{offers.into_iter().map(row).collect_view()}</ul>
-        </section>
-    }
-    .into_any()
-}
-
-fn render_violations(violations: &[Violation]) -> AnyView {
-    if violations.is_empty() {
-        return ().into_any();
-    }
-    let row = |violation: &Violation| {
-        let field = violation.field.trim_start_matches("spec.").to_owned();
-        view! { <li><code>{field}</code>": "{violation.message.clone()}</li> }
-    };
-    view! {
-        <div class="notice bad">
-            <p class="notice-title">"To fix before proposing"</p>
-            <ul>{violations.iter().map(row).collect_view()}</ul>
-        </div>
-    }
-    .into_any()
+    offers.into_iter().map(link).collect()
 }

@@ -7,14 +7,15 @@ use undertone_api::dataset::{Dataset, Visibility};
 use undertone_api::id::{ConsortiumId, DatasetId};
 use undertone_api::job::transcription::{CostEstimate, Money, OutputVoice, Spec};
 use undertone_api::job::{Charge, JobKind as _, NewJob, Spec as AnySpec};
-use undertone_api::plan::{AccountBalances, AccountKey, PlanOffer, PlanParameter, PricedPlan, nearest};
+use undertone_api::plan::{PlanOffer, PlanParameter, PricedPlan, nearest};
 use undertone_api::problem::Violation;
 use undertone_privacy::mechanism;
 
 use super::super::plan::{TranscriptionPlan, lacks_words};
+use super::super::promises::render_promises;
 use super::{distance, variants};
 use crate::component::gauge::Gauge;
-use crate::standing::{NoPayment, Payment, others};
+use crate::standing::{NoPayment, Payment, collect_balances, find_standings, others};
 use crate::words;
 
 /// Renders the cost of the plan as HTML.
@@ -33,7 +34,7 @@ pub(in crate::kind::transcription) fn render_cost(
     let priced = PricedPlan::from_spec(&spec, datasets, &balances);
     let dataset = datasets.iter().find(|dataset| dataset.id == spec.participant.dataset);
     let pays = dataset.map(|dataset| {
-        let standing = standings.iter().find(|(id, _)| *id == dataset.id).map_or(&[][..], |(_, all)| all);
+        let standing = find_standings(standings, dataset.id);
         let charge = render_charge(&spec, dataset, standing, priced.as_ref());
         view! { <ul class="costs"><li><h3>{format!("{}, {}", dataset.name, dataset.organization_name)}</h3>{charge}</li></ul> }
     });
@@ -56,7 +57,7 @@ pub(in crate::kind::transcription) fn render_cost(
         {offers}
         {pays}
         {expected}
-        {render_promises(&spec)}
+        {spec.promises().ok().map(|promises| render_promises(&promises, spec.colluding.get()))}
         {distance::render_distance(&spec)}
         {variants::render_table(&spec, size, seconds)}
         {render_violations(&violations, is_unwritten)}
@@ -88,20 +89,6 @@ fn summarize_price(dataset: Option<&Dataset>, priced: Option<&PricedPlan>) -> &'
         (_, Some(priced)) if priced.admitted() => "Fits the budget.",
         (_, Some(_)) => "Over the limit.",
     }
-}
-
-/// Returns the balances by account: two versions of a dataset share one.
-fn collect_balances(datasets: &[Dataset], standings: &[(DatasetId, Vec<AccountStanding>)]) -> AccountBalances {
-    let mut balances = AccountBalances::default();
-    for (id, all) in standings {
-        let Some(dataset) = datasets.iter().find(|dataset| dataset.id == *id) else { continue };
-        for AccountStanding { unit, adjacency, balance } in all {
-            let organization = dataset.organization;
-            let lineage = dataset.lineage;
-            balances.add(AccountKey::new(organization, lineage, *unit, *adjacency), balance.clone());
-        }
-    }
-    balances
 }
 
 /// Renders the charge to the owner's account.
@@ -246,32 +233,6 @@ pub(super) fn format_sums(all: &[Money]) -> String {
         return "no price given".to_owned();
     }
     all.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")
-}
-
-/// Renders ε and δ by the number of colluding recognizers.
-fn render_promises(spec: &Spec) -> Option<AnyView> {
-    let rows = spec.promises().ok()?.into_iter().map(|promise| {
-        let is_charged = promise.colluding == spec.colluding;
-        let colluders = match promise.colluding.get() {
-            1 => "one recognizer".to_owned(),
-            many => format!("{} together", words::count(many.into())),
-        };
-        view! {
-            <tr aria-current=is_charged.then_some("true")>
-                <th scope="row">{if is_charged { format!("{colluders}, charged") } else { colluders }}</th>
-                <td class="number">{words::epsilon(promise.epsilon)}</td>
-                <td class="number">{words::delta(promise.delta)}</td>
-            </tr>
-        }
-    });
-    let view = view! {
-        <table class="dense">
-            <caption>"ε of the counts of pieces by word, by number of colluding recognizers"</caption>
-            <thead><tr><th scope="col">"Recognizers"</th><th scope="col" class="number">"ε"</th><th scope="col" class="number">"δ"</th></tr></thead>
-            <tbody>{rows.collect_view()}</tbody>
-        </table>
-    };
-    Some(view.into_any())
 }
 
 /// Renders the nearest plans that fit, each as a link to the planner if its address is short enough.

@@ -1,17 +1,26 @@
 //! The drawings of a transcription's promises and outcome: each has its numbers as a table and as files. For recordings
-//! that are not public there are the promises alone.
+//! that are not public there are the promises and the noise, which follow from the plan.
 
 use leptos::prelude::*;
 use undertone_api::job::transcription::{
     ProviderResult, Report, StageDuration, TranscriptErrors, TranscriptionAttack, TranscriptionOutcome,
 };
+use undertone_privacy::Epsilon;
+use undertone_privacy::histogram::TruncatedLaplace;
 
 use crate::component::drawing::{BarDrawing, BarOutline, LevelBar, LevelDrawing, StaticDrawing};
 use crate::words;
 
+/// The number of draws that a drawing of probabilities shows.
+const DRAWS: f64 = 1_000.0;
+/// The largest number of its bars.
+const MOST_BARS: u64 = 40;
+/// The standard deviations of the dummies beyond which it ends.
+const REACH: f64 = 4.0;
+
 /// Renders all drawings; empty for a report without promises.
 pub(super) fn render_section(report: &Report) -> AnyView {
-    let mut drawings: Vec<StaticDrawing> = draw_promises(report).into_iter().collect();
+    let mut drawings: Vec<StaticDrawing> = draw_promises(report).into_iter().chain(draw_noise(report)).collect();
     if let Some(outcome) = &report.outcome {
         drawings.extend(draw_outcome(outcome));
     }
@@ -46,6 +55,41 @@ fn draw_promises(report: &Report) -> Option<StaticDrawing> {
         mark: String::new(),
     };
     levels.draw()
+}
+
+/// Draws the count of a word at one recognizer: of a word in no piece, whose sounds are dummies, and of a word in d pieces
+/// there. How far both overlap is the protection of d counts; both depend on the plan alone.
+fn draw_noise(report: &Report) -> Option<StaticDrawing> {
+    let noise = TruncatedLaplace::new(Epsilon::new(report.rate).ok()?, report.shift).ok()?;
+    let distance = u64::from(report.distance);
+    let end = (noise.mean() + distance as f64 + REACH * noise.variance().sqrt()).ceil() as u64;
+    let width = end.div_ceil(MOST_BARS).max(1);
+    let draws = |from: u64, pieces: u64| {
+        let dummies = (from..from + width).filter_map(|count| count.checked_sub(pieces));
+        (DRAWS * dummies.map(|dummies| noise.probability(dummies)).sum::<f64>()).round() as u64
+    };
+    let edges: Vec<u64> = (0..end).step_by(width as usize).collect();
+    let bar = |edge: &u64| (*edge as f64, (*edge + width) as f64, draws(*edge, 0));
+    let pieces = words::plural(distance, "piece");
+    let bars = BarDrawing {
+        title: "Count of a word at one recognizer".to_owned(),
+        file: "noise".to_owned(),
+        note: format!(
+            "Filled: a word in no piece. Dashed outline: a word in {pieces} at this recognizer. Of {} draws of the dummies.",
+            words::count(DRAWS as u64)
+        ),
+        x: "sounds with the word".to_owned(),
+        y: "draws".to_owned(),
+        name: "in no piece".to_owned(),
+        counts: edges.iter().map(bar).collect(),
+        outline: Some(BarOutline {
+            name: format!("in {pieces}"),
+            counts: edges.iter().map(|edge| draws(*edge, distance)).collect(),
+        }),
+        is_logarithmic: false,
+        marks: Vec::new(),
+    };
+    Some(bars.draw())
 }
 
 fn describe_colluders(many: u32) -> String {

@@ -18,6 +18,8 @@ async fn private_recordings_report_has_promises_and_local_files() {
     for said in [
         "The transcript stays at the site.",
         "ε by number of colluding recognizers",
+        "Count of a word at one recognizer",
+        "undertone-worker received ",
         "Omitted data and their location",
         folder.as_str(),
         "histogram.tsv",
@@ -38,7 +40,11 @@ async fn private_recordings_report_has_promises_and_local_files() {
         let shown = page.split_once(untold).map(|(_, rest)| rest.chars().take(200).collect::<String>());
         assert_eq!(shown, None, "{untold:?} is shown for private recordings");
     }
-    assert_eq!(page.matches("<figure class=\"chart still").count(), 1, "the promises are drawn, and nothing else");
+    assert_eq!(
+        page.matches("<figure class=\"chart still").count(),
+        2,
+        "promises and noise are drawn, and nothing else"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -65,7 +71,7 @@ async fn public_recordings_report_draws_the_outcome() {
         assert!(page.contains(said), "the report does not say {said:?}: {page}");
     }
     let drawings = page.matches("<figure class=\"chart still").count();
-    assert_eq!(drawings, 9, "promises, errors, three histograms, topics, attacks, money, time");
+    assert_eq!(drawings, 10, "promises, noise, errors, three histograms, topics, attacks, money, time");
     assert_eq!(page.matches("download=\"").count() - 2, 2 * drawings, "each has two files, the report two of its own");
     for drawing in page.split("<figure class=\"chart still").skip(1) {
         let label = drawing.split("aria-label=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap_or_default();
@@ -84,7 +90,7 @@ async fn report_file_has_every_drawing_and_no_resources() {
     for foreign in ["<script", "src=", "url(", "<link", "<form", "javascript:"] {
         assert!(!file.contains(foreign), "{foreign}");
     }
-    assert_eq!(file.matches("<figure class=\"chart still").count(), 9);
+    assert_eq!(file.matches("<figure class=\"chart still").count(), 10);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -103,7 +103,7 @@ pub(super) fn check_size(signature: &SignedApproval) -> Result<(), Error> {
 ///
 /// # Errors
 /// When the database fails, or a stored value cannot be read.
-pub async fn signed_approval(
+pub(crate) async fn signed_approval(
     connection: &impl ConnectionTrait,
     job: JobId,
     dataset: DatasetId,

@@ -155,7 +155,7 @@ pub async fn limit_withdraw(ctx: &Ctx, actor: &Actor, id: DatasetId) -> Result<V
 ///
 /// # Errors
 /// When the database fails, or a stored value cannot be read.
-pub async fn apply(ctx: &Ctx, tx: &Tx, row: &job::Model) -> Result<(), Error> {
+pub(crate) async fn apply(ctx: &Ctx, tx: &Tx, row: &job::Model) -> Result<(), Error> {
     let series = &*row.series;
     for part in load_participants(tx, JobId(row.id)).await? {
         if part.approval != ApprovalState::Pending {

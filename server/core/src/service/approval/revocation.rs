@@ -28,7 +28,7 @@ use crate::service::terms;
 ///
 /// # Errors
 /// When the database fails, or a stored value cannot be read.
-pub async fn revoke_answers(ctx: &Ctx, tx: &Tx, owner: OrganizationId, lineage: LineageId) -> Result<(), Error> {
+pub(crate) async fn revoke_answers(ctx: &Ctx, tx: &Tx, owner: OrganizationId, lineage: LineageId) -> Result<(), Error> {
     let of_line = participant::Entity::find()
         .filter(participant::Column::OrganizationId.eq(owner.0))
         .filter(participant::Column::LineageId.eq(lineage.0))
@@ -65,7 +65,7 @@ pub async fn revoke_answers(ctx: &Ctx, tx: &Tx, owner: OrganizationId, lineage: 
 ///
 /// # Errors
 /// When the database fails, or a stored value cannot be read.
-pub async fn refuse_outdated(ctx: &Ctx, tx: &Tx, dataset: &Dataset) -> Result<(), Error> {
+pub(crate) async fn refuse_outdated(ctx: &Ctx, tx: &Tx, dataset: &Dataset) -> Result<(), Error> {
     let of_dataset = participant::Entity::find().filter(participant::Column::DatasetId.eq(dataset.id.0));
     for part in filter_proposed(tx, of_dataset.all(tx).await?).await? {
         let row = load_job(tx, JobId(part.job_id)).await?;

@@ -215,6 +215,7 @@ on_both! {
             test_records: 0,
             seconds: None,
             users: None,
+            table: None,
             units: usual_units(),
             approval: None,
         };
@@ -267,6 +268,7 @@ on_both! {
             test_records: 0,
             seconds: None,
             users: None,
+            table: None,
             units: usual_units(),
             approval: None,
         };

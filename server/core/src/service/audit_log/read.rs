@@ -211,7 +211,7 @@ fn table(entries: &[AuditEntry], first: bool) -> Written {
 }
 
 /// Returns a text that a spreadsheet does not interpret as a formula: names and questions come from other users.
-pub fn harmless(text: &str) -> String {
+pub(crate) fn harmless(text: &str) -> String {
     if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { format!("'{text}") } else { text.to_owned() }
 }
 
@@ -284,7 +284,7 @@ async fn to_entries(connection: &impl ConnectionTrait, rows: Vec<audit_log::Mode
 ///
 /// # Errors
 /// When this version does not know a value in the row.
-pub fn content_of(row: audit_log::Model) -> Result<String, Error> {
+pub(crate) fn content_of(row: audit_log::Model) -> Result<String, Error> {
     Ok(entry(row, &HashMap::new())?.content())
 }
 

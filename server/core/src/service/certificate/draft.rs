@@ -83,7 +83,7 @@ pub(super) async fn parties(ctx: &Ctx, job: &job::Model, manifest: &Manifest) ->
 }
 
 /// Returns the job in the form that documents about it contain.
-pub fn describe_job(job: &job::Model, state: JobState) -> JobCovered {
+pub(crate) fn describe_job(job: &job::Model, state: JobState) -> JobCovered {
     JobCovered {
         id: job.id.into(),
         title: job.title.clone(),

@@ -69,6 +69,7 @@ pub(super) fn to_dataset(party: &CertificateParty) -> Dataset {
         test_records: 0,
         seconds: None,
         users: None,
+        table: None,
         units: undertone_api::dataset::usual_units(),
         approval: None,
         accounts: Vec::new(),

@@ -90,7 +90,7 @@ pub async fn history(ctx: &Ctx, actor: &Actor, id: ConsortiumId) -> Result<Vec<O
 ///
 /// # Errors
 /// When the database fails, or a stored value cannot be read.
-pub async fn in_force(
+pub(crate) async fn in_force(
     connection: &impl ConnectionTrait,
     consortia: impl IntoIterator<Item = Uuid>,
 ) -> Result<HashMap<Uuid, OverlapRule>, Error> {

@@ -180,6 +180,7 @@ fn row(
         seconds: registration.seconds.map(|seconds| i64::try_from(seconds.0).map_err(too_many)).transpose()?,
         content: registration.content.into(),
         approval: registration.approval.clone().map(JsonColumn::new).transpose()?,
+        table_schema: registration.table.clone().map(JsonColumn::new).transpose()?,
         units: Some(registration.units.iter().map(|unit| unit.to_text()).collect::<Vec<_>>().join(" ")),
         created_at,
         updated_at: ctx.now(),
@@ -221,7 +222,7 @@ fn violations(registration: &DatasetRegistration) -> Vec<Violation> {
 
 /// Checks the rules for each kind of content. Speech has coefficients and classes. Of a private query log the number of
 /// declared labels is registered, and the labels that its rows have are not.
-/// For recordings without labels, only the words are protected, and the length is stated.
+/// For recordings without labels, only the words are protected, and the length is stated. A table has declared columns.
 fn check_content(registration: &DatasetRegistration, violations: &mut Vec<Violation>) {
     let mut within = |field: &str, count: u32, least: u32, most: u32| {
         if !(least..=most).contains(&count) {
@@ -255,6 +256,26 @@ fn check_content(registration: &DatasetRegistration, violations: &mut Vec<Violat
                 violations.push(Violation::new("test_records", "use 0: recordings have no test part"));
             }
         }
+        DatasetContent::Table => {
+            within("inputs", registration.inputs, 0, 0);
+            within("classes", registration.classes, 0, 0);
+            if registration.units != [PrivacyUnit::User] {
+                violations.push(Violation::new("units", "of a table its units are protected: name `user` alone"));
+            }
+            if registration.test_records != 0 {
+                violations.push(Violation::new("test_records", "use 0: a table has no test part"));
+            }
+        }
+    }
+    match &registration.table {
+        Some(schema) if registration.content == DatasetContent::Table => violations.extend(schema.check("table")),
+        Some(_) => {
+            violations.push(Violation::new("table", "columns are declared for tables, and for no other content"));
+        }
+        None if registration.content == DatasetContent::Table => {
+            violations.push(Violation::new("table", "declare the columns of the table"));
+        }
+        None => {}
     }
     if registration.content != DatasetContent::Recordings && registration.units.contains(&PrivacyUnit::Words) {
         violations.push(Violation::new("units", "only of recordings to be transcribed words are protected"));

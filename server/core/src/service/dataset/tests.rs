@@ -2,6 +2,7 @@ use ed25519_dalek::SigningKey;
 use undertone_api::dataset::{DatasetContent, DatasetRegistration, SizeClass, Visibility};
 use undertone_api::id::{LineageId, OrganizationId, WorkerId};
 use undertone_api::problem::Code;
+use undertone_api::table::{ColumnKind, TableColumn, TableSchema};
 use undertone_privacy::PrivacyUnit;
 use uuid::Uuid;
 
@@ -24,6 +25,7 @@ fn registration() -> DatasetRegistration {
         test_records: 0,
         seconds: None,
         users: None,
+        table: None,
         units: undertone_api::dataset::usual_units(),
         approval: None,
     }
@@ -150,6 +152,35 @@ on_both! {
             (DatasetRegistration { test_records: 5, ..letters.clone() }, "test_records"),
             (DatasetRegistration { seconds: Some(SizeClass(5000)), ..registration() }, "seconds"),
             (DatasetRegistration { units: vec![PrivacyUnit::Record, PrivacyUnit::Words], ..registration() }, "units"),
+        ] {
+            let refused = register(&app.ctx, site, &wrong).await.expect_err("refused").into_problem();
+            assert_eq!((refused.violations.len(), &*refused.violations[0].field), (1, field));
+        }
+    }
+
+    async fn table_is_registered_with_its_declared_columns(app: &TestApp) {
+        let founded = app.founded().await;
+        let site = worker_of(app, founded.north.0, &founded.north.1, 1).await;
+        let column = |name: &str, most| TableColumn { name: name.to_owned(), kind: ColumnKind::Integer { least: 0, most } };
+        let schema = |most| Some(TableSchema { unit_column: "patient".to_owned(), columns: vec![column("age", most)] });
+        let table = DatasetRegistration {
+            name: "visits".to_owned(), content: DatasetContent::Table, inputs: 0, classes: 0, speakers: SizeClass(1),
+            users: Some(SizeClass(200)), units: vec![PrivacyUnit::User], table: schema(120), ..registration()
+        };
+        let dataset = register(&app.ctx, site, &table).await.expect("registered");
+        assert_eq!((dataset.content, &dataset.table), (DatasetContent::Table, &table.table));
+        // A refresh may declare other ranges.
+        let changed = DatasetRegistration { table: schema(99), ..table.clone() };
+        let renewed = register(&app.ctx, site, &changed).await.expect("registered");
+        assert_eq!((renewed.id, &renewed.table), (dataset.id, &changed.table));
+        assert_eq!(get(&app.ctx, &founded.north.1.actor(app).await, dataset.id).await.expect("seen").table, changed.table);
+        for (wrong, field) in [
+            (DatasetRegistration { table: None, ..table.clone() }, "table"),
+            (DatasetRegistration { table: schema(0), ..table.clone() }, "table.columns.0.least"),
+            (DatasetRegistration { units: vec![PrivacyUnit::Record], ..table.clone() }, "units"),
+            (DatasetRegistration { classes: 3, ..table.clone() }, "classes"),
+            (DatasetRegistration { test_records: 5, ..table.clone() }, "test_records"),
+            (DatasetRegistration { table: schema(120), ..registration() }, "table"),
         ] {
             let refused = register(&app.ctx, site, &wrong).await.expect_err("refused").into_problem();
             assert_eq!((refused.violations.len(), &*refused.violations[0].field), (1, field));

@@ -10,14 +10,14 @@ use undertone_api::job::JobState;
 use undertone_api::problem::Code;
 use uuid::Uuid;
 
-use super::{EventStream, listen, watch};
+use super::{EventStream, LEAST, watch};
 use crate::auth::{Actor, Operation};
 use crate::config::Config;
 use crate::ctx::{MOST_STREAMS, StreamSubject, SubjectState};
 use crate::model::role::ScopeKind;
 use crate::model::{member, role};
 use crate::service::world::TestConsortium;
-use crate::service::{api_key, approval, job, session};
+use crate::service::{api_key, approval, change, job, session};
 use crate::testing::{HERE, TestApp, on_both};
 use undertone_api::member::Role;
 
@@ -93,7 +93,7 @@ on_both! {
     async fn job_is_not_looked_at_for_another_jobs_change(app: &TestApp) {
         let (one, other) = (JobId(Uuid::from_u128(1)), JobId(Uuid::from_u128(2)));
         let is_notified = |change: fn(&crate::ctx::ChangeNotifier, JobId)| {
-            let waiters = [listen(&app.ctx, StreamSubject::Job(one)), listen(&app.ctx, StreamSubject::Job(other))];
+            let waiters = [one, other].map(|job| app.ctx.changes().subscribe_to_job_display(job));
             change(app.ctx.changes(), one);
             waiters.map(|waiter| waiter.has_changed())
         };
@@ -103,12 +103,38 @@ on_both! {
         assert_eq!(is_notified(|notifier, _| notifier.notify_standings()), [true, true]);
     }
 
+    async fn consortium_is_looked_at_after_changes_of_its_own_only(app: &TestApp) {
+        let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
+        let actor = sign_in(app, &world, 1).await;
+        let own = world.propose(world.spec(2)).await.unwrap().summary.id;
+        let subject = StreamSubject::Consortium(world.consortium);
+        let mut events = watch(&app.ctx, &actor, HERE, subject, READ, None).await.unwrap();
+        assert!(next(&mut events).await.is_some());
+        let before = app.ctx.db.statements();
+        let foreign = JobId(Uuid::from_u128(own.0.as_u128() ^ 1));
+        app.ctx.changes().notify_job(foreign);
+        // A look at an event would have begun by now.
+        tokio::time::sleep(LEAST + Duration::from_millis(200)).await;
+        assert_eq!(app.ctx.db.statements(), before, "nothing of this consortium has changed");
+        app.ctx.changes().notify_job(own);
+        let looked = async {
+            while app.ctx.db.statements() == before {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(10), looked).await.expect("its own job has changed");
+        drop(events);
+    }
+
     /// Another server on the same database sends no change notification to this process.
     async fn what_another_replica_does_is_told_as_well(app: &TestApp) {
         let world = TestConsortium::new(&app.ctx, 1, 50.0).await;
         let actor = sign_in(app, &world, 1).await;
         let proposed = world.propose(world.spec(2)).await.unwrap();
         let other = app.restarted().await;
+        for replica in [&app.ctx, &other] {
+            tokio::spawn(change::exchange_changes(replica.clone()));
+        }
         let mut events = watch(&app.ctx, &actor, HERE, StreamSubject::Job(proposed.summary.id), READ, None).await.unwrap();
         assert_eq!(state_of(&mut events).await.1, JobState::Proposed);
         job::cancel(&other, &world.sites[0].steward, proposed.summary.id).await.unwrap();

@@ -24,7 +24,7 @@ use crate::service::dataset;
 use crate::service::version::ExpectedVersion;
 
 /// The highest number of drafts of an organization in a consortium.
-pub const MOST_DRAFTS: u64 = 200;
+const MOST_DRAFTS: u64 = 200;
 
 /// Returns the drafts that the caller may see in a consortium, the last changed first.
 ///

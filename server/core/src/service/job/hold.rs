@@ -7,7 +7,7 @@
 use sea_orm::{ActiveModelTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _};
 use serde_json::json;
 use undertone_api::id::{ConsortiumId, DatasetId, JobId, OrganizationId, WorkerId};
-use undertone_api::job::{Holder, Job, JobState, JobStep, PauseRequest};
+use undertone_api::job::{Holder, Job, JobState, JobStep, MOST_REASON, PauseRequest};
 use undertone_api::member::Role;
 use undertone_api::problem::Code;
 use undertone_api::signed::{self, Signed, SiteHold};
@@ -24,9 +24,6 @@ use crate::service::audit_log::{AuditAction, AuditAuthor, NewAuditEntry, record}
 use crate::service::job::state;
 use crate::service::react;
 use crate::view::job as view;
-
-/// The length limit of a site's reason, in characters.
-const LONGEST_REASON: usize = 500;
 
 /// The holder of a new or ending hold.
 struct HoldOwner<'a> {
@@ -123,7 +120,7 @@ pub async fn hold_by_site(ctx: &Ctx, worker: WorkerId, signed: &Signed) -> Resul
             match (statement.hold, existing) {
                 (true, None) => {
                     let reason: String =
-                        statement.reason.chars().filter(|letter| !letter.is_control()).take(LONGEST_REASON).collect();
+                        statement.reason.chars().filter(|letter| !letter.is_control()).take(MOST_REASON).collect();
                     place(ctx, tx, row, &grip, &reason, Some(signed)).await?;
                 }
                 (false, Some(open)) => {

@@ -27,7 +27,7 @@ pub(super) fn answer_by(ctx: &Ctx) -> OffsetDateTime {
 ///
 /// # Errors
 /// When the database fails.
-pub async fn lapse(ctx: &Ctx) -> Result<(), Error> {
+pub(crate) async fn lapse(ctx: &Ctx) -> Result<(), Error> {
     let now = ctx.now();
     let proposed = job::Column::State.eq(JobState::Proposed.to_text()).and(job::Column::AnswerBy.lt(now));
     let others = [JobState::Queued, JobState::Running, JobState::Paused].map(ColumnEnum::to_text);

@@ -10,7 +10,7 @@
 use sea_orm::{ActiveModelTrait as _, EntityTrait as _, IntoActiveModel as _};
 use serde_json::json;
 use undertone_api::id::{ConsortiumId, DatasetId, JobId, OrganizationId, WorkerId};
-use undertone_api::job::{DatasetUse, DepartureOrigin, Job, JobState, LeaveRequest, MOST_DEPARTURE_REASON};
+use undertone_api::job::{DatasetUse, DepartureOrigin, Job, JobState, LeaveRequest, MOST_REASON};
 use undertone_api::problem::Code;
 use undertone_api::signed::{self, Signed, SiteDeparture};
 
@@ -98,7 +98,7 @@ pub async fn leave_by_site(ctx: &Ctx, worker: WorkerId, signed: &Signed) -> Resu
                 return Ok(statement.job);
             }
             let is_clean = |letter: &char| !letter.is_control();
-            let reason: String = statement.reason.chars().filter(is_clean).take(MOST_DEPARTURE_REASON).collect();
+            let reason: String = statement.reason.chars().filter(is_clean).take(MOST_REASON).collect();
             let name = part.organization_name.clone();
             let author = DepartureAuthor {
                 origin: DepartureOrigin::Site,

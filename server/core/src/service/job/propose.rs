@@ -128,7 +128,7 @@ pub(super) async fn submit(
 }
 
 /// Returns every violation of a proposal.
-pub fn violations(new: &NewJob, datasets: &[Dataset]) -> Vec<Violation> {
+pub(crate) fn violations(new: &NewJob, datasets: &[Dataset]) -> Vec<Violation> {
     let mut violations = new.spec.check(datasets);
     check_name("title", &new.title, &mut violations);
     violations.extend(shared_accounts(new, datasets));

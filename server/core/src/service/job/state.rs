@@ -147,7 +147,7 @@ async fn put_off(tx: &Tx, job: Uuid, time: Duration) -> Result<(), Error> {
 ///
 /// # Errors
 /// When the database fails, or a stored value cannot be read.
-pub async fn admit(ctx: &Ctx, tx: &Tx, by: AuditAuthor, row: job::Model) -> Result<job::Model, Error> {
+pub(crate) async fn admit(ctx: &Ctx, tx: &Tx, by: AuditAuthor, row: job::Model) -> Result<job::Model, Error> {
     let id = JobId(row.id);
     let participants = load_participants(tx, id).await?;
     if row.state != JobState::Proposed || participants.iter().any(|part| part.approval == ApprovalState::Pending) {

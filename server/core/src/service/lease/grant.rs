@@ -21,7 +21,7 @@ use crate::service::{job_log, ledger};
 ///
 /// # Errors
 /// `wrong_state` when the job has no work to give, or nothing is reserved for its charges.
-pub async fn grant(
+pub(crate) async fn grant(
     ctx: &Ctx,
     tx: &Tx,
     worker: WorkerId,

@@ -11,9 +11,10 @@ use time::OffsetDateTime;
 use undertone_api::budget::EntryKind;
 use undertone_api::id::{AccountId, LineageId, OrganizationId};
 use undertone_api::log::LogLeaf;
+use undertone_api::plan::AccountKey;
+use undertone_privacy::PrivacyUnit;
 use undertone_privacy::ledger::Balance;
 use undertone_privacy::mechanism::EVALUATOR_VERSION;
-use undertone_privacy::{Adjacency, PrivacyUnit};
 use uuid::Uuid;
 
 use super::chain;
@@ -26,31 +27,6 @@ use crate::service::log::leaf;
 
 /// The observer class of all accounts: an observer that sees each party's own messages.
 const OBSERVER: &str = "insider";
-
-/// The key of an account.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct LedgerAccountKey {
-    /// The party.
-    pub organization: OrganizationId,
-    /// The lineage.
-    pub lineage: LineageId,
-    /// The protected unit.
-    pub unit: PrivacyUnit,
-    /// The relation that names the account: always [`Adjacency::account`] of the charged one.
-    adjacency: Adjacency,
-}
-
-impl LedgerAccountKey {
-    /// Returns the key of the account to which charges under `adjacency` go.
-    pub const fn new(
-        organization: OrganizationId,
-        lineage: LineageId,
-        unit: PrivacyUnit,
-        adjacency: Adjacency,
-    ) -> Self {
-        Self { organization, lineage, unit, adjacency: adjacency.account() }
-    }
-}
 
 /// An account in memory, while its transaction is the single writer.
 #[derive(Debug, Clone)]
@@ -161,7 +137,7 @@ impl OpenAccount {
 ///
 /// # Errors
 /// When the database fails, or a stored value cannot be read.
-pub async fn find(connection: &impl ConnectionTrait, key: LedgerAccountKey) -> Result<Option<account::Model>, Error> {
+pub async fn find(connection: &impl ConnectionTrait, key: AccountKey) -> Result<Option<account::Model>, Error> {
     Ok(account::Entity::find().filter(is(key)).one(connection).await?)
 }
 
@@ -171,14 +147,14 @@ pub async fn find(connection: &impl ConnectionTrait, key: LedgerAccountKey) -> R
 /// When the database fails, or a stored value cannot be read.
 pub async fn balances(
     connection: &impl ConnectionTrait,
-    keys: &BTreeSet<LedgerAccountKey>,
-) -> Result<BTreeMap<LedgerAccountKey, Balance>, Error> {
+    keys: &BTreeSet<AccountKey>,
+) -> Result<BTreeMap<AccountKey, Balance>, Error> {
     let rows = of_lineages(connection, keys.iter().map(|key| key.lineage.0).collect()).await?;
     let mut balances = BTreeMap::new();
     for key in keys {
         let is_it = |row: &&account::Model| {
             (row.organization_id, row.lineage_id) == (key.organization.0, key.lineage.0)
-                && row.is_for(key.unit, key.adjacency)
+                && row.is_for(key.unit, key.adjacency())
                 && row.observer == OBSERVER
         };
         if let Some(row) = rows.iter().find(is_it) {
@@ -193,7 +169,7 @@ pub async fn balances(
 ///
 /// # Errors
 /// When the database fails, or a stored value cannot be read.
-pub async fn open(ctx: &Ctx, connection: &impl ConnectionTrait, key: LedgerAccountKey) -> Result<OpenAccount, Error> {
+pub async fn open(ctx: &Ctx, connection: &impl ConnectionTrait, key: AccountKey) -> Result<OpenAccount, Error> {
     if let Some(found) = find(connection, key).await? {
         return OpenAccount::from_row(found);
     }
@@ -202,7 +178,7 @@ pub async fn open(ctx: &Ctx, connection: &impl ConnectionTrait, key: LedgerAccou
         organization_id: key.organization.0,
         lineage_id: key.lineage.0,
         unit: key.unit.to_text(),
-        adjacency: key.adjacency.to_text(),
+        adjacency: key.adjacency().to_text(),
         observer: OBSERVER.to_owned(),
         balance: to_json(&Balance::new(None))?,
         in_the_clear: 0,
@@ -217,7 +193,11 @@ pub async fn open(ctx: &Ctx, connection: &impl ConnectionTrait, key: LedgerAccou
 ///
 /// # Errors
 /// When the database fails, or a stored value cannot be read.
-pub async fn reserved(tx: &Tx, job: Uuid, dataset: Uuid) -> Result<Vec<(reservation::Model, OpenAccount)>, Error> {
+pub(crate) async fn reserved(
+    tx: &Tx,
+    job: Uuid,
+    dataset: Uuid,
+) -> Result<Vec<(reservation::Model, OpenAccount)>, Error> {
     let rows = reservations(tx, job, dataset).await?;
     rows.into_iter().map(|(reserved, row)| Ok((reserved, OpenAccount::from_row(row)?))).collect()
 }
@@ -251,7 +231,7 @@ pub(super) async fn reservations(
 ///
 /// # Errors
 /// When the database fails, or a stored value cannot be read.
-pub async fn limited(
+pub(crate) async fn limited(
     connection: &impl ConnectionTrait,
     organization: OrganizationId,
     lineage: LineageId,
@@ -288,11 +268,11 @@ pub(crate) async fn of_lineages(
     Ok(rows.all(connection).await?)
 }
 
-fn is(key: LedgerAccountKey) -> sea_orm::sea_query::Condition {
+fn is(key: AccountKey) -> sea_orm::sea_query::Condition {
     sea_orm::Condition::all()
         .add(account::Column::OrganizationId.eq(key.organization.0))
         .add(account::Column::LineageId.eq(key.lineage.0))
         .add(account::Column::Unit.eq(key.unit.to_text()))
-        .add(account::Column::Adjacency.eq(key.adjacency.to_text()))
+        .add(account::Column::Adjacency.eq(key.adjacency().to_text()))
         .add(account::Column::Observer.eq(OBSERVER))
 }

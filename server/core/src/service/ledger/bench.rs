@@ -12,13 +12,14 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use undertone_api::id::{DatasetId, JobId, LineageId, OrganizationId, WorkerId};
 use undertone_api::job::{Charge, JobState, Spec, dp_sgd};
+use undertone_api::plan::AccountKey;
 use undertone_api::signed::{Receipt, Signed};
 use undertone_privacy::ledger::{Budget, GridKind};
 use undertone_privacy::mechanism::EVALUATOR_VERSION;
 use undertone_privacy::{Adjacency, Delta, Epsilon, Event, NoiseMultiplier, PrivacyUnit, SamplingRate};
 use uuid::Uuid;
 
-use super::account::{self, LedgerAccountKey};
+use super::account;
 use super::{ChargeRequest, reserve, settle};
 use crate::ctx::Ctx;
 use crate::error::Error;
@@ -214,9 +215,9 @@ impl BenchClient {
         Ok(client)
     }
 
-    const fn account(&self) -> LedgerAccountKey {
+    const fn account(&self) -> AccountKey {
         let Charge { unit, adjacency, .. } = self.charge;
-        LedgerAccountKey::new(self.organization, self.lineage, unit, adjacency)
+        AccountKey::new(self.organization, self.lineage, unit, adjacency)
     }
 
     fn worker_row(&self, ctx: &Ctx) -> Result<worker::Model, Error> {

@@ -111,14 +111,14 @@ pub(super) fn unpriced(balance: &Balance, ask: &ChargeRequest, unit: PrivacyUnit
 }
 
 /// Returns ε at δ of `releases` releases of a charge alone, on the fine grid of reports; `None` when it is infinite.
-pub fn epsilon_alone(charge: &Charge, releases: u64, delta: f64) -> Option<f64> {
+pub(crate) fn epsilon_alone(charge: &Charge, releases: u64, delta: f64) -> Option<f64> {
     epsilon_together([(&charge.event, releases)], charge.adjacency, delta)
 }
 
 /// Returns ε at δ of the releases of several events together, on the fine grid of reports. Their losses add at every
 /// order, even if later events are chosen by earlier outputs (adaptive composition of Rényi DP). `None` when it is
 /// infinite.
-pub fn epsilon_together<'a>(
+pub(crate) fn epsilon_together<'a>(
     releases: impl IntoIterator<Item = (&'a Event, u64)>,
     adjacency: Adjacency,
     delta: f64,

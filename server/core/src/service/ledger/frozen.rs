@@ -27,7 +27,7 @@ const AUDIT: &str = "audit";
 ///
 /// # Errors
 /// When the database fails, or a stored value cannot be read.
-pub async fn freeze_lineage(ctx: &Ctx, tx: &Tx, part: &participant::Model, reason: &str) -> Result<(), Error> {
+pub(crate) async fn freeze_lineage(ctx: &Ctx, tx: &Tx, part: &participant::Model, reason: &str) -> Result<(), Error> {
     let last = load_last(tx, part.organization_id.into(), part.lineage_id.into()).await?;
     if last.as_ref().is_some_and(|row| row.frozen) {
         return Ok(());
@@ -64,7 +64,7 @@ pub async fn freeze_lineage(ctx: &Ctx, tx: &Tx, part: &participant::Model, reaso
 ///
 /// # Errors
 /// `account_frozen` with the names of the frozen ones.
-pub async fn refuse_frozen(connection: &impl ConnectionTrait, asks: &[ChargeRequest]) -> Result<(), Error> {
+pub(crate) async fn refuse_frozen(connection: &impl ConnectionTrait, asks: &[ChargeRequest]) -> Result<(), Error> {
     let rows = freeze::Entity::find()
         .filter(freeze::Column::OrganizationId.is_in(asks.iter().map(|ask| ask.organization.0)))
         .filter(freeze::Column::LineageId.is_in(asks.iter().map(|ask| ask.lineage.0)))

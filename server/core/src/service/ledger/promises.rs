@@ -19,7 +19,7 @@ use crate::model::{budget, ledger_entry, log_leaf};
 ///
 /// # Errors
 /// When the database fails, or a stored value cannot be read.
-pub async fn promises(connection: &impl ConnectionTrait, account: Uuid) -> Result<Vec<PromisedLimit>, Error> {
+pub(crate) async fn promises(connection: &impl ConnectionTrait, account: Uuid) -> Result<Vec<PromisedLimit>, Error> {
     let mut promises = Promises::default();
     let limits = budget::Entity::find().filter(budget::Column::AccountId.eq(account)).all(connection).await?;
     let leaves = log_leaf::Entity::find()

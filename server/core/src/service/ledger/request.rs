@@ -2,8 +2,7 @@
 
 use undertone_api::id::{DatasetId, LineageId, OrganizationId};
 use undertone_api::job::Charge;
-
-use super::account::LedgerAccountKey;
+use undertone_api::plan::AccountKey;
 
 /// The request of one dataset of a job to its account.
 #[derive(Debug, Clone)]
@@ -22,7 +21,7 @@ pub struct ChargeRequest {
 
 impl ChargeRequest {
     /// Returns the key of the account that is charged.
-    pub const fn key(&self) -> LedgerAccountKey {
-        LedgerAccountKey::new(self.organization, self.lineage, self.charge.unit, self.charge.adjacency)
+    pub const fn key(&self) -> AccountKey {
+        AccountKey::new(self.organization, self.lineage, self.charge.unit, self.charge.adjacency)
     }
 }

@@ -30,7 +30,7 @@ pub async fn card(ctx: &Ctx, actor: &Actor, id: ArtifactId) -> Result<String, Er
 }
 
 /// Renders the card of a record; `address` is that of the server, for the commands.
-pub fn render_card(record: &ModelRecord, address: &str) -> String {
+pub(crate) fn render_card(record: &ModelRecord, address: &str) -> String {
     let mut card = String::new();
     let parts = [
         render_head(record),

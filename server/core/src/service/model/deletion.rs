@@ -78,6 +78,8 @@ pub async fn delete(ctx: &Ctx, actor: &Actor, id: ArtifactId, stated: &StatedRea
         }
         ctx.changes().notify_job(*job);
     }
+    // The jobs are over, and their consortium shows the files.
+    ctx.changes().notify_display();
     tracing::info!(artifact.id = %id, jobs = jobs.len(), "a file was deleted");
     let files = super::of_jobs(ctx.db.read(), [row.job_id]).await?.remove(&row.job_id);
     files.into_iter().flatten().find(|file| file.id == id).ok_or_else(|| Error::not_found("file"))

@@ -155,7 +155,7 @@ impl CredentialChange<'_> {
 ///
 /// # Errors
 /// When the database fails.
-pub async fn announce(ctx: &Ctx, tx: &Tx, member: MemberId, change: CredentialChange<'_>) -> Result<(), Error> {
+pub(crate) async fn announce(ctx: &Ctx, tx: &Tx, member: MemberId, change: CredentialChange<'_>) -> Result<(), Error> {
     let Some(person) = member::Entity::find_by_id(member.0).one(tx).await? else { return Ok(()) };
     let text = change.words(&person.name);
     let grants = role::Entity::find()

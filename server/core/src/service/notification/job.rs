@@ -18,7 +18,7 @@ const NEARLY_USED: f64 = 0.9;
 ///
 /// # Errors
 /// When the database fails.
-pub async fn proposed(ctx: &Ctx, tx: &Tx, job: &job::Model) -> Result<(), Error> {
+pub(crate) async fn proposed(ctx: &Ctx, tx: &Tx, job: &job::Model) -> Result<(), Error> {
     for part in load_participants(tx, job.id.into()).await? {
         if part.approval == ApprovalState::Pending {
             tell(ctx, tx, MemberNotice::JobWaits { job, part: &part }).await?;
@@ -31,7 +31,7 @@ pub async fn proposed(ctx: &Ctx, tx: &Tx, job: &job::Model) -> Result<(), Error>
 ///
 /// # Errors
 /// When the database fails.
-pub async fn ended(ctx: &Ctx, tx: &Tx, job: &job::Model, how: JobState) -> Result<(), Error> {
+pub(crate) async fn ended(ctx: &Ctx, tx: &Tx, job: &job::Model, how: JobState) -> Result<(), Error> {
     let parts = load_participants(tx, job.id.into()).await?;
     tell(ctx, tx, MemberNotice::JobOver { job, parts: &parts, state: how }).await
 }
@@ -40,7 +40,7 @@ pub async fn ended(ctx: &Ctx, tx: &Tx, job: &job::Model, how: JobState) -> Resul
 ///
 /// # Errors
 /// When the database fails.
-pub async fn reserved(ctx: &Ctx, tx: &Tx, job: &job::Model) -> Result<(), Error> {
+pub(crate) async fn reserved(ctx: &Ctx, tx: &Tx, job: &job::Model) -> Result<(), Error> {
     for part in load_participants(tx, job.id.into()).await? {
         let Some(charge) = part.charge.as_deref() else { continue };
         if charge.is_in_the_clear() {
@@ -61,7 +61,7 @@ pub async fn reserved(ctx: &Ctx, tx: &Tx, job: &job::Model) -> Result<(), Error>
 ///
 /// # Errors
 /// When the database fails.
-pub async fn certified(ctx: &Ctx, tx: &Tx, job: &job::Model) -> Result<(), Error> {
+pub(crate) async fn certified(ctx: &Ctx, tx: &Tx, job: &job::Model) -> Result<(), Error> {
     let parts = load_participants(tx, job.id.into()).await?;
     tell(ctx, tx, MemberNotice::CertificateReady { job, parts: &parts }).await
 }

@@ -39,7 +39,7 @@ pub struct QuestionFilter {
 ///
 /// # Errors
 /// When the database fails, or a stored value cannot be read.
-pub async fn standing(ctx: &Ctx, row: &job::Model, parts: &[JobParticipant]) -> Result<String, Error> {
+pub(crate) async fn standing(ctx: &Ctx, row: &job::Model, parts: &[JobParticipant]) -> Result<String, Error> {
     let connection = ctx.db.read();
     let (Some(questions), Some(lead)) = (read_plan(row), parts.first()) else { return Ok(String::new()) };
     if row.report.is_some() {

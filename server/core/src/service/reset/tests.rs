@@ -1,4 +1,4 @@
-use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _};
+use sea_orm::{ActiveModelTrait as _, ColumnTrait as _, EntityTrait as _, IntoActiveModel as _, QueryFilter as _};
 use time::Duration;
 use undertone_api::account::{NewPassword, NewReset};
 use undertone_api::api_key::{KeyScope, NewApiKey};
@@ -7,9 +7,10 @@ use undertone_api::problem::Code;
 use undertone_api::session::SignIn;
 
 use super::{create, preview, redeem};
-use crate::model::{audit_log, credential_notice};
+use crate::model::{audit_log, credential_notice, member};
 use crate::service::session::{self, SignInResult};
-use crate::service::{api_key, factor, notification};
+use crate::service::world::people;
+use crate::service::{api_key, factor, notification, operator};
 use crate::testing::{HERE, PASSWORD, on_both};
 
 const NEW: &str = "some other sentence of mine";
@@ -115,6 +116,60 @@ on_both! {
         };
         let actor = session::authenticate(&app.ctx, &back.tokens.access_token).await.expect("signed in");
         assert_eq!(factor::state(&app.ctx, &actor).await.expect("told").since, None);
+    }
+
+    async fn second_factor_is_removed_by_the_links_of_two_operators(app: &TestApp) {
+        let founded = app.founded().await;
+        app.two_factor(&founded.north.1).await;
+        let first = founded.operator.actor(app).await;
+        let colleague = people::somebody(&app.ctx, "second operator", true, &[]).await;
+        let token = people::token(&app.ctx, colleague).await;
+        let second = session::authenticate(&app.ctx, &token).await.expect("signed in");
+        let request = new_reset("northadmin@example.org", true);
+        let code = async |link: &str| redeem(&app.ctx, HERE, secret(link), &password(NEW)).await.map_err(|error| error.code());
+
+        let alone = create(&app.ctx, &first, &request).await.expect("made").link;
+        assert_eq!(code(&alone).await, Err(Code::WrongState), "one operator alone");
+        let again = create(&app.ctx, &first, &request).await.expect("made").link;
+        assert_eq!(code(&alone).await, Err(Code::LinkSpent), "a newer link of the same operator withdraws it");
+        assert_eq!(code(&again).await, Err(Code::WrongState), "two links of one operator");
+        let keeping = create(&app.ctx, &second, &new_reset("northadmin@example.org", false)).await.expect("made").link;
+        assert_eq!(code(&again).await, Err(Code::LinkSpent), "a link that keeps the factor withdraws those before");
+        let theirs = create(&app.ctx, &second, &request).await.expect("made").link;
+        assert_eq!(code(&keeping).await, Err(Code::LinkSpent));
+        let again = create(&app.ctx, &first, &request).await.expect("made").link;
+        app.clock.advance(Duration::hours(24) - Duration::SECOND);
+        assert_eq!(code(&theirs).await, Ok(()), "both operators agree");
+        assert_eq!(code(&again).await, Err(Code::LinkSpent), "both links are used together");
+        let session = session::sign_in(&app.ctx, HERE, &credentials(NEW)).await;
+        assert!(matches!(session, Ok(SignInResult::Whole(_))), "no code is asked for");
+
+    }
+
+    async fn retired_operator_removes_no_second_factor_and_the_terminal_needs_none(app: &TestApp) {
+        let founded = app.founded().await;
+        app.two_factor(&founded.north.1).await;
+        let first = founded.operator.actor(app).await;
+        app.two_factor(&founded.operator).await;
+        let mut operators = Vec::new();
+        for name in ["second operator", "third operator"] {
+            operators.push(people::somebody(&app.ctx, name, true, &[]).await);
+        }
+        let token = people::token(&app.ctx, operators[1]).await;
+        let third = session::authenticate(&app.ctx, &token).await.expect("signed in");
+        let code = async |link: &str| redeem(&app.ctx, HERE, secret(link), &password(NEW)).await.map_err(|error| error.code());
+        let request = new_reset("northadmin@example.org", true);
+        create(&app.ctx, &third, &request).await.expect("made");
+        let link = create(&app.ctx, &first, &request).await.expect("made").link;
+        app.ctx.db.write("test", async |tx| {
+            let row = member::Entity::find_by_id(operators[1].0).one(tx).await?.expect("made");
+            let row = member::Model { retired_at: Some(app.ctx.now()), ..row };
+            row.into_active_model().reset_all().update(tx).await?;
+            Ok(())
+        }).await.expect("written");
+        assert_eq!(code(&link).await, Err(Code::WrongState), "the other link is of a retired operator");
+        let own = operator::reset_at_terminal(&app.ctx, "operator@example.org", true).await.expect("made").link;
+        assert_eq!(code(&own).await, Ok(()));
     }
 
     async fn only_operators_make_links_and_only_for_members(app: &TestApp) {

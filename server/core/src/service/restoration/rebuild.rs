@@ -106,7 +106,7 @@ pub(super) async fn end_part(ctx: &Ctx, tx: &Tx, manifest: &Manifest, own: Datas
 ///
 /// # Errors
 /// When the database fails.
-pub async fn hold_leases(ctx: &Ctx, tx: &Tx, worker: WorkerId) -> Result<(), Error> {
+pub(crate) async fn hold_leases(ctx: &Ctx, tx: &Tx, worker: WorkerId) -> Result<(), Error> {
     if newest(tx).await?.is_none() {
         return Ok(());
     }

@@ -16,7 +16,7 @@ use crate::model::{enrolment, invitation, reset};
 ///
 /// # Errors
 /// When the database fails.
-pub async fn withdraw_links(
+pub(crate) async fn withdraw_links(
     ctx: &Ctx,
     tx: &Tx,
     member: MemberId,

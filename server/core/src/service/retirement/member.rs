@@ -151,7 +151,7 @@ pub async fn list_retired_members(
 ///
 /// # Errors
 /// `wrong_state` when they are retired.
-pub async fn check_not_retired(tx: &Tx, organization: OrganizationId, id: MemberId) -> Result<(), Error> {
+pub(crate) async fn check_not_retired(tx: &Tx, organization: OrganizationId, id: MemberId) -> Result<(), Error> {
     if in_force(tx, subject(organization, id)).await?.is_none() {
         return Ok(());
     }

@@ -99,7 +99,7 @@ pub(super) async fn clean_up(ctx: &Ctx, jobs: &BTreeSet<JobId>) {
 ///
 /// # Errors
 /// When the database fails.
-pub async fn violations(
+pub(crate) async fn violations(
     tx: &Tx,
     consortium: ConsortiumId,
     datasets: impl IntoIterator<Item = Uuid>,

@@ -16,7 +16,7 @@ const PLACES: [&str; 4] = ["averages", "submissions", "uploads", "pools"];
 
 /// Removes the vectors of a job if it is over. A failure does not undo the end of the job: the next start of the server
 /// tries again.
-pub async fn clear(ctx: &Ctx, job: JobId) {
+pub(crate) async fn clear(ctx: &Ctx, job: JobId) {
     if let Err(error) = try_clear(ctx, job).await {
         tracing::warn!(job.id = %job, %error, "the vectors of a job that is over could not be removed");
     }
@@ -36,7 +36,7 @@ async fn try_clear(ctx: &Ctx, job: JobId) -> Result<(), Error> {
 ///
 /// # Errors
 /// When the object store cannot be listed.
-pub async fn clear_all(ctx: &Ctx) -> Result<(), Error> {
+pub(crate) async fn clear_all(ctx: &Ctx) -> Result<(), Error> {
     for place in PLACES {
         let listed = ctx.store.list_with_delimiter(Some(&Path::from(place))).await;
         let listed = listed.map_err(|error| Error::internal("listing vectors", error))?;

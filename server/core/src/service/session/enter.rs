@@ -23,7 +23,7 @@ use crate::service::notification::credential::{self, CredentialChange};
 use crate::service::{attempt, member as members, password};
 
 /// The validity of a half session.
-pub const HALF: Duration = Duration::minutes(5);
+const HALF: Duration = Duration::minutes(5);
 
 /// The result of a correct password.
 #[derive(Debug, Clone, PartialEq)]

@@ -30,7 +30,7 @@ pub const AT_ONCE: u64 = 100;
 ///
 /// # Errors
 /// When the database fails.
-pub async fn log_key_event(ctx: &Ctx, tx: &Tx, row: &worker::Model, event: KeyEvent) -> Result<(), Error> {
+pub(crate) async fn log_key_event(ctx: &Ctx, tx: &Tx, row: &worker::Model, event: KeyEvent) -> Result<(), Error> {
     append_event(ctx, tx, row, &row.public_key, event).await
 }
 
@@ -57,7 +57,7 @@ async fn append_event(ctx: &Ctx, tx: &Tx, row: &worker::Model, public_key: &str,
 ///
 /// # Errors
 /// When the database fails, or a stored change of a key is invalid.
-pub async fn adopt_keys(ctx: &Ctx) -> Result<u64, Error> {
+pub(crate) async fn adopt_keys(ctx: &Ctx) -> Result<u64, Error> {
     let mut adopted = 0;
     while !unlogged(ctx.db.read()).await?.is_empty() {
         adopted += ctx
@@ -103,7 +103,7 @@ async fn adopt_worker(ctx: &Ctx, tx: &Tx, row: &worker::Model) -> Result<(), Err
 ///
 /// # Errors
 /// When the database fails, or a leaf is missing.
-pub async fn newest_key(ctx: &Ctx, worker: WorkerId, size: u64) -> Result<Option<KeyProof>, Error> {
+pub(crate) async fn newest_key(ctx: &Ctx, worker: WorkerId, size: u64) -> Result<Option<KeyProof>, Error> {
     let newest = key_event::Entity::find()
         .filter(key_event::Column::WorkerId.eq(worker.0))
         .filter(key_event::Column::Position.lt(size as i64))

@@ -281,6 +281,7 @@ pub async fn register_queries(ctx: &Ctx, site: &TestSite, number: usize, visibil
         test_records: if number == 0 { 500 } else { 0 },
         seconds: None,
         users: None,
+        table: None,
         units: vec![PrivacyUnit::Record],
         approval: None,
     };

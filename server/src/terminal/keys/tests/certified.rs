@@ -1,24 +1,27 @@
 //! Keys that a root certifies, from the request to the signature that a site verifies, on two servers.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
 use time::Duration;
+use undertone_api::log::witness::WitnessError;
 use undertone_api::problem::Code;
 use undertone_api::signed::{
-    CertificatePins, KeyPurpose, LogHead, SignatureScope, Signed, SignedError, SigningAuthority, TrustedServer, key_id,
+    CertificatePins, Countersignature, KeyPurpose, LogHead, Receipt, SignatureScope, Signed, SignedError,
+    SigningAuthority, TrustedServer, key_id,
 };
 
 use super::{command, copy, execute, replica};
 use crate::App;
 use crate::terminal::keys::{InstallOptions, KeysCommand, KeysError, RequestOptions, RootFile, SignOptions};
 use crate::testing::signer::TestProgram;
-use crate::testing::{TestApp, on_both};
+use crate::testing::{TestApp, on_both, tamper};
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::keys::ceremony::CeremonyError;
 use undertone_server_core::keys::online::ONLINE_FILE;
 use undertone_server_core::service::world::TestConsortium;
-use undertone_server_core::service::{bundle, log, pins};
+use undertone_server_core::service::{bundle, log, pins, receipt as receipts, witness};
 use undertone_server_core::verify;
 
 const CHALLENGE: &str = "abababababababababababababababababababababababababababababababab";
@@ -209,6 +212,51 @@ on_both! {
             assert!(matches!(refused, Err(SignedError::Chain(_))), "{name}: {refused:?}");
             assert!(document.open::<CertificatePins>(&app.ctx.signer).is_err(), "{name}, by the server itself");
         }
+    }
+
+    async fn log_of_a_stolen_key_is_signed_anew_for_sites(app: &TestApp) {
+        let mut world = TestConsortium::new(&app.ctx, 2, 20.0).await;
+        let site = FollowingSite::new(&app.ctx);
+        let machine = OfflineMachine::new(app).await;
+        machine.certify(app, false).await;
+        app.clock.advance(Duration::hours(1));
+        let job = world.queued(2).await;
+        let worker = world.sites[1].worker;
+        let lease = world.lease(1).await;
+        let receipt = world.sites[1].receipt(&job, 1, 1);
+        let countersign = async || receipts::countersign(&app.ctx, worker, &lease, std::slice::from_ref(&receipt)).await;
+        let [stolen_countersignature] = &countersign().await.expect("at work")[..] else { panic!("one receipt") };
+        let stolen_head = log::newest_of(&app.ctx.db).await.expect("read").expect("a charge");
+        let before = app.clock.now();
+        app.clock.advance(Duration::SECOND);
+
+        machine.request(app).await;
+        command(app, KeysCommand::Sign(SignOptions { revoke: true, ..machine.sign_options(0) })).await.expect("signed");
+        machine.install(app).await.expect("installed");
+        app.clock.advance(Duration::SECOND);
+        ask(&app.ctx).await.open::<CertificatePins>(&site).expect("the site learns of the revocation");
+        assert!(stolen_head.open::<LogHead>(&site).is_err(), "the stolen key signed it");
+        assert!(stolen_countersignature.open::<Countersignature>(&site).is_err(), "this one as well");
+
+        let key = world.sites[1].key.verifying_key();
+        let document: Receipt = receipt.open(&key).expect("it is signed");
+        let receipts = BTreeMap::from([(1, (receipt.digest(), document))]);
+        let answer = witness::witness(&app.ctx, worker, None, &[1], None).await.expect("answered");
+        let verified = answer.check(&site, None, &receipts).expect("the server signs anew what the stolen key had signed");
+        assert_eq!(verified.receipts.len(), 1);
+        let [again] = &countersign().await.expect("at work")[..] else { panic!("one receipt") };
+        again.open::<Countersignature>(&site).expect("a repeated receipt as well");
+        assert_eq!(log::newest_of(&app.ctx.db).await.expect("read"), Some(stolen_head.clone()), "the stored one stays");
+
+        // The thief puts another head into the database, signed with the stolen key.
+        let head: LogHead = stolen_head.open(&app.ctx.signer.verifying_key()).expect("its certificate was valid");
+        let forged = LogHead { root: "ab".repeat(32), at: before, ..head };
+        let Signed { payload, signature } = Signed::new(&forged, &app.ctx.signer).expect("it has a JSON form");
+        let change = format!("UPDATE log_head SET payload = '{payload}', signature = '{signature}' WHERE size = {}", forged.size);
+        tamper(&app.ctx, "log_head", &change).await;
+        let answer = witness::witness(&app.ctx, worker, None, &[], None).await.expect("answered");
+        let refused = answer.check(&site, None, &BTreeMap::new());
+        assert!(matches!(refused, Err(WitnessError::Signed { .. })), "it gets no other signature: {refused:?}");
     }
 
     async fn nothing_is_signed_after_the_last_certificate_ended(app: &TestApp) {

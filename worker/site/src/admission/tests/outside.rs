@@ -2,22 +2,17 @@
 //! to these releases, so the site checks the proof's requirements on the spec again.
 
 use serde_json::{Value, json};
-use undertone_api::dataset::{DatasetContent, Visibility};
+use undertone_api::dataset::Visibility;
 use undertone_api::job::Spec;
 use undertone_api::signed::JobLimits;
 use undertone_privacy::PrivacyUnit;
 
 use super::{ExaminedManifest, ManifestFault, examine, identity, now, sign};
 use crate::datasets::LocalDataset;
-use crate::testing::{ORGANIZATION, OURS, WORKER, local, manifest};
+use crate::testing::{ORGANIZATION, OURS, WORKER, local, local_recordings, manifest};
 
 fn recordings(visibility: Visibility) -> LocalDataset {
-    LocalDataset {
-        content: DatasetContent::Recordings,
-        seconds: Some(3_600),
-        units: vec![PrivacyUnit::Words],
-        ..local(visibility)
-    }
+    local_recordings(visibility, 3_600)
 }
 
 /// Examines a transcription, with `more` in its spec, in an otherwise valid manifest.

@@ -99,6 +99,27 @@ fn older_copy_of_the_ledger_releases_nothing() {
 }
 
 #[test]
+fn empty_ledger_in_place_of_the_newest_releases_nothing() {
+    let site = AnchoredSite::new();
+    site.anchor().begin(&ChainHead::default()).expect("the folder is writable");
+    let ledger = site.open();
+    ledger.reserve(&job(), &limit(8.0)).expect("there is room");
+    pay(&ledger, 1).expect("it is reserved");
+    drop(ledger);
+    for suffix in ["", "-wal", "-shm"] {
+        drop(std::fs::remove_file(site.site.path().join(format!("ledger.db{suffix}"))));
+    }
+
+    let ledger = site.open();
+    ledger.reserve(&job(), &limit(8.0)).expect_err("a whole budget once more");
+    let older = |result: Result<(), LedgerError>| {
+        matches!(result, Err(LedgerError::Anchor(AnchorError::Older { anchored: 1, found: 0 })))
+    };
+    assert!(older(ledger.check_quiet()));
+    assert!(older(pay(&ledger, 1)), "nothing is paid, so nothing leaves");
+}
+
+#[test]
 fn forked_ledger_releases_nothing() {
     let site = AnchoredSite::new();
     site.anchor().begin(&ChainHead::default()).expect("the folder is writable");

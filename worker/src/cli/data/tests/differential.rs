@@ -192,6 +192,7 @@ fn declared_facts(folder: &Path, name: &str) -> Vec<DatasetRegistration> {
         speakers: SizeClass(1),
         test_records: 0,
         users: registration.users.map(|_| SizeClass(1)),
+        table: None,
         ..registration
     };
     datasets.iter().map(|local| strip_sizes(local.registration())).collect()

@@ -112,7 +112,7 @@ fn transcripts_become_labels_and_rows_in_the_recordings_lineage() {
     assert!(report.contains("of 4 recordings have words"), "{report}");
     let dataset = Dataset::open(&dir.join("site/data/spelled")).unwrap();
     assert_eq!(dataset.meta().classes, 4, "three characters and the blank");
-    assert!(dir.join("site/data/spelled.characters.json").is_file());
+    assert!(dir.join("site/data/spelled/characters.json").is_file());
     let log = data(dir, &command("rows")).unwrap();
     assert!(log.contains("7 utterances became rows, and 1 with sensitive content"), "{log}");
     let rows = Reader::open(&dir.join("site/data/rows")).unwrap();
@@ -127,7 +127,7 @@ fn transcripts_become_labels_and_rows_in_the_recordings_lineage() {
     let policy = Policy::load_or_template(&site.policy()).unwrap();
     let (datasets, unusable) = scan(&site, &store, &policy).unwrap();
     assert!(unusable.is_empty());
-    let units = |name: &str| datasets.iter().find(|local| local.name == name).unwrap().units.clone();
+    let units = |name: &str| datasets.iter().find(|local| local.name == name).unwrap().facts.units.clone();
     assert_eq!(
         (units("letters"), units("spelled"), units("rows")),
         (vec![PrivacyUnit::Words], vec![PrivacyUnit::Speaker], vec![PrivacyUnit::User])

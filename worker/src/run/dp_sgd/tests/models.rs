@@ -71,7 +71,13 @@ fn ctc_trains_for_the_same_payments() {
         with_few_rounds(spec);
         spec.model = AcousticModel { loss: TrainingLoss::Ctc, ..AcousticModel::lstm(7, Some(4)) };
     });
+    job.set_characters(0, r#"{"characters":" ab"}"#);
     job.run_all();
+    for arm in report(&job).arms {
+        let words = arm.tests[0].words.expect("the test set has characters");
+        assert!(words.words > 0 && words.rate().is_some(), "{words:?}");
+        assert!(words.substitutions + words.deletions <= words.words, "{words:?}");
+    }
     let losses = job.losses("public");
     assert!(losses.last().unwrap() < &(losses[0] - 0.1), "the warm start lowers the loss: {losses:?}");
     let end = job.parameters(0, "private");
@@ -79,6 +85,23 @@ fn ctc_trains_for_the_same_payments() {
     assert!(job.parameters(1, "private") == end && job.parameters(2, "private") == end);
     assert!(end != job.model("warm_start.safetensors").parameters());
     assert_eq!((job.payments(1), job.payments(2)), (8, 8));
+}
+
+#[test]
+fn characters_of_tests_must_be_those_of_the_lead() {
+    let start = |lead: &str, test: &str| {
+        let job = TestTraining::new(|spec| {
+            spec.model = AcousticModel { loss: TrainingLoss::Ctc, ..AcousticModel::lstm(7, Some(4)) };
+            spec.tests[0].dataset = spec.participants[1].dataset;
+        });
+        job.set_characters(0, lead);
+        job.set_characters(1, test);
+        job.run_process(0).unwrap_err().to_string()
+    };
+    let abc = r#"{"characters":"abc"}"#;
+    assert!(start(abc, r#"{"characters":" ab"}"#).contains("`held out` has other characters"));
+    assert!(start(abc, r#"{"characters":"ab"}"#).contains("stands for 3 classes"));
+    assert!(start(abc, "abc").contains("characters.json"));
 }
 
 /// Runs a job that trains some parts only: vectors contain only those, frozen parameters stay, the payment is the same.

@@ -19,6 +19,7 @@ use crate::run::dp_sgd::run;
 use crate::run::fake::{CrashPoint, FakeServer, is_crash, promised_audit};
 use crate::run::{RoundKey, RunError};
 use crate::speech::model::Model;
+use crate::speech::prepare::spell::CHARACTERS_FILE;
 
 use input::{manifest, write_dataset};
 
@@ -52,6 +53,12 @@ impl TestTraining {
         let server = FakeServer::new(folder, datasets);
         server.state().public.insert(dataset(0));
         Self { manifest: manifest(spec), server, sabotages: HashMap::new() }
+    }
+
+    /// Writes the file of characters of a dataset.
+    pub(super) fn set_characters(&self, index: usize, text: &str) {
+        let folder = self.server.work_folder(index).with_file_name(format!("data-{index}"));
+        std::fs::write(folder.join(CHARACTERS_FILE), text).unwrap();
     }
 
     fn spec(&self) -> &Spec {

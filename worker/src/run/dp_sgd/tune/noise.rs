@@ -1,22 +1,26 @@
 //! The noise for a target guarantee, for the real parties and for those of the rehearsal.
 
+use std::num::NonZeroU32;
+
 use undertone_api::job::dp_sgd::Spec;
 use undertone_privacy::ledger::{Account, Budget, GridKind};
 use undertone_privacy::{Adjacency, Delta, Epsilon, NoiseMultiplier, SamplingRate, calibrate};
 
 use super::error::TuneError;
 
-/// The target cost of the job for each private party.
+/// The target cost of one or more equal jobs for each private party.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PrivacyGoal {
-    /// The target ε.
+    /// The target ε of all jobs together.
     pub epsilon: Epsilon,
-    /// The target δ.
+    /// The target δ of all jobs together.
     pub delta: Delta,
+    /// The number of such jobs.
+    pub jobs: NonZeroU32,
 }
 
-/// Sets for every party that adds noise the least z with which an otherwise empty account of `goal` admits all its
-/// releases, including those in reserve (`privacy::calibrate`).
+/// Sets for every party that adds noise the least z with which an otherwise empty account of `goal` admits all releases
+/// of its jobs, including those in reserve (`privacy::calibrate`).
 ///
 /// # Errors
 /// [`TuneError::Spec`] when no noise is enough.
@@ -26,7 +30,7 @@ pub(super) fn calibrate_noise(spec: &mut Spec, goal: PrivacyGoal) -> Result<(), 
     let budget = Budget::new(goal.epsilon, goal.delta, GridKind::for_epsilon(goal.epsilon));
     let headroom = Account::new(Some(budget.map_err(|error| refuse(error.to_string()))?)).headroom();
     let releases = u64::from(rounds.rounds) + u64::from(spec.spare_releases);
-    let steps = releases * u64::from(rounds.local_steps.max(1));
+    let steps = releases * u64::from(rounds.local_steps.max(1)) * u64::from(goal.jobs.get());
     for party in &mut spec.participants {
         if let Some(noise) = party.noise.as_mut() {
             noise.noise_multiplier = calibrate::noise_for(&headroom, party.sampling_rate, steps, Adjacency::ZeroOut)
@@ -56,6 +60,8 @@ pub(super) fn scale_to_rehearsal(
 mod tests {
     #![expect(clippy::unwrap_used, reason = "constants of a test are in range")]
 
+    use std::num::NonZeroU32;
+
     use undertone_api::dataset::{Dataset, SizeClass, Visibility, usual_units};
     use undertone_api::job::JobKind;
     use undertone_privacy::ledger::{Account, Budget, GridKind, ReservationId};
@@ -66,9 +72,16 @@ mod tests {
 
     #[test]
     fn calibrated_noise_is_the_least_that_the_goal_admits() {
+        for jobs in [1, 3] {
+            assert_least_noise(jobs);
+        }
+    }
+
+    fn assert_least_noise(jobs: u32) {
         let mut spec = fixture::dp_sgd();
         spec.private.as_mut().unwrap().local_steps = 5;
-        let goal = PrivacyGoal { epsilon: Epsilon::new(4.0).unwrap(), delta: Delta::new(1e-6).unwrap() };
+        let jobs = NonZeroU32::new(jobs).unwrap();
+        let goal = PrivacyGoal { epsilon: Epsilon::new(4.0).unwrap(), delta: Delta::new(1e-6).unwrap(), jobs };
         calibrate_noise(&mut spec, goal).unwrap();
         let ours = spec.participants.iter().position(|party| party.noise.is_some()).unwrap();
         let is_admitted = |spec: &undertone_api::job::dp_sgd::Spec| {
@@ -77,7 +90,7 @@ mod tests {
             let budget = Budget::new(goal.epsilon, goal.delta, GridKind::for_epsilon(goal.epsilon)).unwrap();
             let mut account = Account::new(Some(budget));
             let cost = account.price(&charge.event, charge.adjacency).unwrap();
-            account.reserve(ReservationId(1), &cost, charge.releases).is_ok()
+            (0..jobs.get()).all(|job| account.reserve(ReservationId(job.into()), &cost, charge.releases).is_ok())
         };
         assert!(is_admitted(&spec));
         let noise = spec.participants[ours].noise.as_mut().unwrap();

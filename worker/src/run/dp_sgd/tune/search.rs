@@ -52,6 +52,9 @@ struct SearchIdentity<'a> {
     data: &'a str,
     units: &'a [u64],
     goal: Option<(f64, f64)>,
+    /// Absent for one job, so that earlier searches keep their identity.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    jobs: Option<u32>,
     grid: &'a SettingGrid,
     settings: usize,
     halvings: u32,
@@ -97,6 +100,7 @@ impl TuneSearch {
             data,
             units: &self.units,
             goal: self.goal.map(|goal| (goal.epsilon.get(), goal.delta.get())),
+            jobs: self.goal.map(|goal| goal.jobs.get()).filter(|jobs| *jobs > 1),
             grid: &self.grid,
             settings: self.settings,
             halvings: self.halvings,

@@ -150,6 +150,7 @@ pub(crate) fn datasets() -> Vec<Dataset> {
         test_records: 0,
         seconds: None,
         users: None,
+        table: None,
         units: usual_units(),
         approval: None,
         accounts: Vec::new(),
@@ -233,7 +234,8 @@ fn data_that_are_not_public_are_not_opened() {
 #[test]
 fn noise_of_each_setting_meets_the_goal() {
     let dir = tempfile::tempdir().unwrap();
-    let goal = PrivacyGoal { epsilon: Epsilon::new(8.0).unwrap(), delta: Delta::new(1e-5).unwrap() };
+    let jobs = std::num::NonZeroU32::MIN;
+    let goal = PrivacyGoal { epsilon: Epsilon::new(8.0).unwrap(), delta: Delta::new(1e-5).unwrap(), jobs };
     let grid = SettingGrid { rate: vec![1000.0], batch: vec![1.0, 2.0], ..SettingGrid::default() };
     let search = TuneSearch { goal: Some(goal), grid, halvings: 0, ..search(dir.path()) };
     let result = tune(&search, |_| ()).unwrap();

@@ -56,7 +56,7 @@ pub(super) struct TestTranscription {
 }
 
 /// Returns two providers, ε = 24 at one spoken word: a few dummies a word.
-pub(super) fn spec() -> Spec {
+pub(crate) fn spec() -> Spec {
     let provider = |name: &str, protocol| Provider { name: name.to_owned(), protocol, price: None };
     Spec {
         participant: Party {

@@ -1,15 +1,13 @@
 use std::path::Path;
 
-use undertone_api::dataset::{Dataset, DatasetContent, SizeClass, Visibility};
+use undertone_api::dataset::{Dataset, SizeClass, Visibility};
 use undertone_api::job::Spec;
 use undertone_api::job::transcription::window::SPAN;
-use undertone_privacy::PrivacyUnit;
 
-use undertone_worker_site::datasets::LocalDataset;
 use undertone_worker_site::policy::{
     CostRefusal, DatasetRules, MostCost, Policy, PolicyError, PolicyRefusal, TEMPLATE, most_cost,
 };
-use undertone_worker_site::testing::{self as fixture, ORGANIZATION, OURS, WORKER, local};
+use undertone_worker_site::testing::{self as fixture, ORGANIZATION, OURS, WORKER, local_recordings};
 
 use crate::provider::settings::ProviderSettings;
 use crate::segment::SegmentLimits;
@@ -54,13 +52,7 @@ fn job(epsilon: f64) -> Spec {
 
 /// A dataset of recordings with a total length of `seconds`.
 fn recordings(seconds: u64) -> Dataset {
-    let local = LocalDataset {
-        content: DatasetContent::Recordings,
-        seconds: Some(seconds),
-        units: vec![PrivacyUnit::Words],
-        ..local(Visibility::Private)
-    };
-    local.to_dataset(OURS, ORGANIZATION, WORKER)
+    local_recordings(Visibility::Private, seconds).to_dataset(OURS, ORGANIZATION, WORKER)
 }
 
 /// Returns the largest cost of a job, in billionths of a dollar.

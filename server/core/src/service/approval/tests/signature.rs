@@ -38,6 +38,7 @@ async fn state(app: &TestApp, site: &TestSite, rule: ApprovalRule, keys: Vec<App
         test_records: 0,
         seconds: None,
         users: None,
+        table: None,
         units: usual_units(),
         approval: Some(SiteApproval { rule, keys }),
     };

@@ -58,6 +58,7 @@ pub(super) const CASES: &[(&str, OptionCase)] = &[
     ("classes", Tried(&["--alignments {}/labels.jsonl --classes 3", "--alignments {}/labels.jsonl --classes 65536"])),
     ("least-frames", Refused("--alignments {}/labels.jsonl --least-frames 30", "--class-map")),
     ("class-map", Tried(&["--alignments {}/labels.jsonl --class-map {}/classes.json"])),
+    ("characters", Tried(&["--alignments {}/labels.jsonl --characters {}/characters.json"])),
     (
         "normalize",
         Tried(&[
@@ -185,6 +186,7 @@ fn write(dir: &Path, samples: &[&SpeechSample]) {
         ("units.csv", &units),
         ("phones.json", phones),
         ("classes.json", r#"{"frequent":[0,2,3]}"#),
+        ("characters.json", r#"{"characters":" abc"}"#),
         ("speakers.txt", "ben\ndora\n"),
         ("utterances.txt", "ben-0\ncleo-0\ndora-2\n"),
         ("aligner", ALIGNER),

@@ -53,7 +53,9 @@ impl TestTranscription {
     /// Returns whether only its owner may read the results.
     pub(in crate::run::transcription::tests) fn has_private_results(&self) -> bool {
         let formats = ["txt", "srt", "vtt", "json"].map(|ending| format!("recordings/first.{ending}"));
-        let files = formats.into_iter().chain(["report.json", "histogram.tsv"].map(str::to_owned));
+        let files = formats
+            .into_iter()
+            .chain(["report.json", "histogram.tsv", "sounds.json", "sounds/1.wav"].map(str::to_owned));
         let mode =
             |file: String| std::fs::metadata(self.results_folder().join(file)).unwrap().permissions().mode() & 0o777;
         files.map(mode).all(|mode| mode == 0o600)

@@ -1,0 +1,145 @@
+//! The report of a finished job: noisy numbers of all sites together, as post-processing of the released vectors.
+
+use serde::{Deserialize, Serialize};
+
+use super::estimate::{CellSums, NumberEstimate};
+use super::layout::LayoutError;
+use super::{Spec, VectorLayout};
+
+/// Why no report can be computed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AnalyticsError {
+    /// The queries have no layout.
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+    /// A vector of another length.
+    #[error("the average has {found} numbers, the layout of the job {expected}: all sites must run the same version")]
+    Length {
+        /// The numbers of the vector.
+        found: usize,
+        /// The numbers of the layout.
+        expected: usize,
+    },
+}
+
+/// The numbers of one aggregate in one cell.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct AggregateResult {
+    /// The aggregate: `mean(age)`.
+    pub label: String,
+    /// Its numbers: one, or one for each bin or quantile.
+    pub numbers: Vec<NumberEstimate>,
+}
+
+/// One cell of a query.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct CellResult {
+    /// The group of each key, in the order of the keys; empty for a query without keys.
+    pub groups: Vec<String>,
+    /// The aggregates, in the order of the query.
+    pub aggregates: Vec<AggregateResult>,
+}
+
+/// The result of one query.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct QueryResult {
+    /// The name of the query.
+    pub name: String,
+    /// The columns of the keys.
+    pub keys: Vec<String>,
+    /// The cells, the last key fastest. Each declared cell is listed, whatever it holds.
+    pub cells: Vec<CellResult>,
+}
+
+/// The report of a finished `analytics` job.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = AnalyticsReport))]
+pub struct Report {
+    /// The number of sites in the sums.
+    pub sites: u32,
+    /// The queries, in the order of the spec.
+    pub queries: Vec<QueryResult>,
+}
+
+impl Spec {
+    /// Computes the report from the sums over `sites` sites.
+    ///
+    /// # Errors
+    /// [`AnalyticsError`] when the vector is not of this spec's layout.
+    pub fn report(&self, sums: &[f64], sites: u32) -> Result<Report, AnalyticsError> {
+        let layout = self.layout()?;
+        if sums.len() != layout.length() {
+            return Err(AnalyticsError::Length { found: sums.len(), expected: layout.length() });
+        }
+        let queries = (0..self.queries.len()).map(|query| self.report_query(&layout, query, sums, sites)).collect();
+        Ok(Report { sites, queries })
+    }
+
+    fn report_query(&self, layout: &VectorLayout, index: usize, sums: &[f64], sites: u32) -> QueryResult {
+        let query = &self.queries[index];
+        let resolved = &layout.queries()[index];
+        let blocks = &layout.blocks()[resolved.blocks.clone()];
+        let cells = (0..resolved.cells).map(|cell| {
+            let ranges = resolved.split_cell(cell);
+            let groups = resolved.keys.iter().zip(ranges);
+            let aggregates = query.aggregates.iter().enumerate().map(|(aggregate, one)| {
+                let own: Vec<_> = blocks.iter().filter(|block| block.aggregate == aggregate).collect();
+                let noise = self.noise_multiplier.get();
+                let sums = CellSums::new(&own, cell, sums, noise, sites, query.limits.rows);
+                let kind = own.first().and_then(|block| block.column).map(|column| &self.columns[column].kind);
+                AggregateResult { label: one.measure.label(), numbers: sums.estimate(&one.measure, kind) }
+            });
+            CellResult {
+                groups: groups.map(|(key, range)| key.label(range, &self.columns[key.column].kind)).collect(),
+                aggregates: aggregates.collect(),
+            }
+        });
+        QueryResult {
+            name: query.name.clone(),
+            keys: query.group_by.iter().map(|key| key.column().to_owned()).collect(),
+            cells: cells.collect(),
+        }
+    }
+}
+
+impl Report {
+    /// Returns the report as CSV (RFC 4180): one line for each number. A number that noise hides has an empty value.
+    pub fn to_csv(&self) -> String {
+        let mut text = "query,group,aggregate,number,value,low,high,noise,sampling\r\n".to_owned();
+        for query in &self.queries {
+            for cell in &query.cells {
+                let group: Vec<String> =
+                    query.keys.iter().zip(&cell.groups).map(|(key, group)| format!("{key}={group}")).collect();
+                for aggregate in &cell.aggregates {
+                    for number in &aggregate.numbers {
+                        let digits = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
+                        let fields = [
+                            quote(&query.name),
+                            quote(&group.join("; ")),
+                            quote(&aggregate.label),
+                            quote(&number.label),
+                            digits(number.value),
+                            number.low.to_string(),
+                            number.high.to_string(),
+                            number.noise.to_string(),
+                            digits(number.sampling),
+                        ];
+                        text.push_str(&fields.join(","));
+                        text.push_str("\r\n");
+                    }
+                }
+            }
+        }
+        text
+    }
+}
+
+/// Quotes a field of CSV. A text that a spreadsheet would run as a formula gets an apostrophe.
+fn quote(text: &str) -> String {
+    let is_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
+    let guard = if is_formula { "'" } else { "" };
+    format!("\"{guard}{}\"", text.replace('"', "\"\""))
+}

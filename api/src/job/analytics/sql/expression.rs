@@ -1,0 +1,213 @@
+//! Columns, values, aggregates and keys.
+
+use sqlparser::ast::{
+    DataType, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
+    UnaryOperator, Value,
+};
+
+use super::{SqlError, StatementReader};
+use crate::job::analytics::filter::FilterValue;
+use crate::job::analytics::query::{AggregateMeasure, DatePeriod, GroupKey};
+use crate::table::{ColumnKind, TableSchema};
+
+/// The levels of the trees of quantiles.
+const LEVELS: u32 = 8;
+
+/// Returns the name of a column: in lower case, unless it is quoted.
+pub(super) fn column_name(expression: &Expr) -> Result<String, SqlError> {
+    let fold = |ident: &Ident| match ident.quote_style {
+        Some(_) => ident.value.clone(),
+        None => ident.value.to_ascii_lowercase(),
+    };
+    match expression {
+        Expr::Identifier(ident) => Ok(fold(ident)),
+        // A name with its table: `visits.age`.
+        Expr::CompoundIdentifier(parts) if parts.len() == 2 => Ok(fold(&parts[1])),
+        Expr::Nested(inner) => column_name(inner),
+        other => Err(SqlError::clause(other.to_string(), "name a column: prepare expressions when the table is added")),
+    }
+}
+
+/// Returns a value: a number, a text, a truth value or a date.
+pub(super) fn read_value(expression: &Expr) -> Result<FilterValue, SqlError> {
+    let unknown =
+        || SqlError::clause(expression.to_string(), "write a number, 'text', true, false, or DATE '2026-01-31'");
+    match expression {
+        Expr::Nested(inner) => read_value(inner),
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => match read_value(expr)? {
+            FilterValue::Integer(value) => Ok(FilterValue::Integer(-value)),
+            FilterValue::Real(value) => Ok(FilterValue::Real(-value)),
+            _ => Err(unknown()),
+        },
+        Expr::TypedString(typed) if typed.data_type == DataType::Date => match &typed.value.value {
+            Value::SingleQuotedString(text) => Ok(FilterValue::Text(text.clone())),
+            _ => Err(unknown()),
+        },
+        Expr::Value(value) => match &value.value {
+            Value::Boolean(value) => Ok(FilterValue::Boolean(*value)),
+            Value::SingleQuotedString(text) => Ok(FilterValue::Text(text.clone())),
+            Value::Number(digits, _) => read_number(digits).ok_or_else(unknown),
+            Value::Null => Err(SqlError::clause("NULL as a value", "use IS NULL")),
+            _ => Err(unknown()),
+        },
+        _ => Err(unknown()),
+    }
+}
+
+fn read_number(digits: &str) -> Option<FilterValue> {
+    if let Ok(value) = digits.parse() {
+        return Some(FilterValue::Integer(value));
+    }
+    digits.parse().ok().filter(|value: &f64| value.is_finite()).map(FilterValue::Real)
+}
+
+fn read_real(expression: &Expr) -> Result<f64, SqlError> {
+    match read_value(expression)? {
+        FilterValue::Integer(value) => Ok(value as f64),
+        FilterValue::Real(value) => Ok(value),
+        _ => Err(SqlError::clause(expression.to_string(), "write a number")),
+    }
+}
+
+/// The name and the arguments of a function.
+struct Call<'a> {
+    name: String,
+    is_distinct: bool,
+    /// `None` for `*`.
+    arguments: Option<Vec<&'a Expr>>,
+}
+
+fn read_call(function: &Function) -> Result<Call<'_>, SqlError> {
+    let name = function.name.to_string().to_ascii_lowercase();
+    super::refuse(&[
+        (function.over.is_some(), "OVER", "use GROUP BY"),
+        (function.filter.is_some(), "FILTER", "write a second statement with the condition in WHERE"),
+        (!function.within_group.is_empty(), "WITHIN GROUP", "write quantiles(column, 0.5)"),
+        (function.null_treatment.is_some(), "IGNORE NULLS", "missing values never count: remove it"),
+        (function.uses_odbc_syntax, "{fn}", "write the function alone"),
+        (
+            !matches!(function.parameters, FunctionArguments::None),
+            "parameters in parentheses",
+            "write them as arguments",
+        ),
+    ])?;
+    let FunctionArguments::List(list) = &function.args else {
+        return Err(SqlError::clause(name, "write the aggregate's column in parentheses"));
+    };
+    if !list.clauses.is_empty() {
+        return Err(SqlError::clause("a clause within the arguments", "write columns and numbers"));
+    }
+    let is_distinct = list.duplicate_treatment == Some(DuplicateTreatment::Distinct);
+    let mut arguments = Vec::new();
+    for argument in &list.args {
+        match argument {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(expression)) => arguments.push(expression),
+            FunctionArg::Unnamed(FunctionArgExpr::Wildcard) if list.args.len() == 1 => {
+                return Ok(Call { name, is_distinct, arguments: None });
+            }
+            other => return Err(SqlError::clause(other.to_string(), "write columns and numbers")),
+        }
+    }
+    Ok(Call { name, is_distinct, arguments: Some(arguments) })
+}
+
+/// Reads an aggregate.
+pub(super) fn read_aggregate(
+    reader: &mut StatementReader<'_>,
+    expression: &Expr,
+) -> Result<AggregateMeasure, SqlError> {
+    let Expr::Function(function) = expression else {
+        let remedy = "name an aggregate, or a column of GROUP BY: rows do not leave the site";
+        return Err(SqlError::clause(expression.to_string(), remedy));
+    };
+    let call = read_call(function)?;
+    let Some(arguments) = &call.arguments else {
+        return match call.name.as_str() {
+            "count" if !call.is_distinct => Ok(AggregateMeasure::Count { column: None }),
+            _ => Err(SqlError::clause(expression.to_string(), "write count(*), or name a column")),
+        };
+    };
+    let Some((first, rest)) = arguments.split_first() else {
+        return Err(SqlError::clause(expression.to_string(), "name the column of the aggregate"));
+    };
+    if call.is_distinct {
+        let is_units = call.name == "count" && rest.is_empty() && column_name(first)? == reader.schema.unit_column;
+        if is_units {
+            return Ok(AggregateMeasure::CountUnits);
+        }
+        return Err(SqlError::clause(expression.to_string(), "DISTINCT counts units alone: name the column of units"));
+    }
+    let column = reader.read_column(first)?;
+    let numbers: Vec<f64> = rest.iter().map(|argument| read_real(argument)).collect::<Result<_, _>>()?;
+    match (call.name.as_str(), numbers.is_empty()) {
+        ("count", true) => Ok(AggregateMeasure::Count { column: Some(column) }),
+        ("sum", true) => Ok(AggregateMeasure::Sum { column }),
+        ("avg" | "mean", true) => Ok(AggregateMeasure::Mean { column }),
+        ("variance" | "var" | "var_pop" | "stddev" | "stddev_pop", true) => Ok(AggregateMeasure::Variance { column }),
+        ("histogram", _) => Ok(AggregateMeasure::Histogram { column, edges: numbers }),
+        ("median", true) => Ok(AggregateMeasure::Quantiles { column, probabilities: vec![0.5], levels: LEVELS }),
+        ("quantiles" | "approx_percentile_cont", false) => {
+            Ok(AggregateMeasure::Quantiles { column, probabilities: numbers, levels: LEVELS })
+        }
+        ("min" | "max", _) => Err(SqlError::clause(
+            call.name,
+            "it depends on one row: write quantiles(column, 0.01) or quantiles(column, 0.99)",
+        )),
+        _ => {
+            let remedy =
+                "use count, sum, avg, variance, histogram(column, edges...), median or quantiles(column, p...)";
+            Err(SqlError::clause(expression.to_string(), remedy))
+        }
+    }
+}
+
+/// Reads a key: a column of categories or booleans, `bucket(column, edges...)`, or `date_trunc('month', column)` over
+/// the declared dates.
+pub(super) fn read_key(reader: &mut StatementReader<'_>, expression: &Expr) -> Result<GroupKey, SqlError> {
+    let Expr::Function(function) = expression else {
+        return Ok(GroupKey::Values { column: reader.read_column(expression)? });
+    };
+    let call = read_call(function)?;
+    match (call.name.as_str(), call.arguments.as_deref()) {
+        ("bucket", Some([column, edges @ ..])) => {
+            let column = reader.read_column(column)?;
+            let edges = edges.iter().map(|edge| read_real(edge)).collect::<Result<_, _>>()?;
+            Ok(GroupKey::Ranges { column, edges })
+        }
+        ("date_trunc", Some([period, column])) => {
+            let every = read_period(period)?;
+            let column = reader.read_column(column)?;
+            let (first, last) = declared_dates(reader.schema, &column)?;
+            Ok(GroupKey::Dates { column, every, first, last })
+        }
+        _ => {
+            let remedy = "group by a column, bucket(column, edges...), or date_trunc('month', column)";
+            Err(SqlError::clause(expression.to_string(), remedy))
+        }
+    }
+}
+
+fn read_period(expression: &Expr) -> Result<DatePeriod, SqlError> {
+    let word = match read_value(expression)? {
+        FilterValue::Text(text) => text.to_ascii_lowercase(),
+        _ => String::new(),
+    };
+    match word.as_str() {
+        "day" => Ok(DatePeriod::Day),
+        "week" => Ok(DatePeriod::Week),
+        "month" => Ok(DatePeriod::Month),
+        "quarter" => Ok(DatePeriod::Quarter),
+        "year" => Ok(DatePeriod::Year),
+        _ => Err(SqlError::clause(expression.to_string(), "write 'day', 'week', 'month', 'quarter' or 'year'")),
+    }
+}
+
+fn declared_dates(
+    schema: &TableSchema,
+    column: &str,
+) -> Result<(crate::table::CalendarDate, crate::table::CalendarDate), SqlError> {
+    match schema.find_column(column) {
+        Some((_, ColumnKind::Date { first, last })) => Ok((*first, *last)),
+        _ => Err(SqlError::clause(format!("date_trunc of `{column}`"), "name a column of dates")),
+    }
+}

@@ -1,0 +1,146 @@
+//! Numbers of the report: exact without noise, covered by their intervals with it, hidden when small.
+
+use undertone_privacy::NoiseMultiplier;
+
+use super::example;
+use crate::job::analytics::{AggregateMeasure, ContributionLimits, NumberEstimate, Report, Spec, TableAggregate};
+
+type TableRow = [Option<i64>; 4];
+
+/// Patients: age, sex, glucose in tenths, day of a visit in 2024.
+fn patients(count: i64) -> Vec<TableRow> {
+    let patient = |n: i64| [Some(20 + n * 7 % 80), Some(n % 2), Some(40 + n * 13 % 100), Some(19_723 + n % 366)];
+    (0..count).map(patient).collect()
+}
+
+fn spec() -> Spec {
+    let mut spec = example().0;
+    spec.queries.truncate(1);
+    spec.queries[0].filter = None;
+    spec.queries[0].limits = ContributionLimits::default();
+    let aggregate = |measure| TableAggregate { measure, share: 1.0 };
+    let column = || "glucose".to_owned();
+    spec.queries[0].aggregates = vec![
+        aggregate(AggregateMeasure::CountUnits),
+        aggregate(AggregateMeasure::Mean { column: "age".to_owned() }),
+        aggregate(AggregateMeasure::Variance { column: column() }),
+        aggregate(AggregateMeasure::Quantiles { column: column(), probabilities: vec![0.25, 0.5, 0.75], levels: 8 }),
+        aggregate(AggregateMeasure::Sum { column: column() }),
+    ];
+    spec
+}
+
+/// Returns the sum over the patients, with noise if there is some.
+fn sums(spec: &Spec, patients: &[TableRow], noise: Option<u64>) -> Vec<f64> {
+    let layout = spec.layout().expect("a valid plan");
+    let mut sums = vec![0.0; layout.length()];
+    for patient in patients {
+        for (coordinate, value) in layout.contribute(std::iter::once(&patient[..])) {
+            sums[coordinate] += value;
+        }
+    }
+    if let Some(mut seed) = noise {
+        // The sum of 12 uniform numbers less 6 has the variance 1 and nearly the tails of a normal one.
+        let mut uniform = || {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 11) as f64 / (1_u64 << 53) as f64
+        };
+        let z = spec.noise_multiplier.get();
+        for sum in &mut sums {
+            *sum += z * ((0..12).map(|_| uniform()).sum::<f64>() - 6.0);
+        }
+    }
+    sums
+}
+
+/// Returns the numbers of a report in order: cells, aggregates, numbers.
+fn numbers(report: &Report) -> Vec<&NumberEstimate> {
+    let cells = report.queries.iter().flat_map(|query| &query.cells);
+    cells.flat_map(|cell| &cell.aggregates).flat_map(|aggregate| &aggregate.numbers).collect()
+}
+
+/// Returns the exact numbers of the cells female, male and other.
+fn truths(patients: &[TableRow]) -> Vec<f64> {
+    let mut all = Vec::new();
+    for sex in 0..3 {
+        let own: Vec<&TableRow> = patients.iter().filter(|row| row[1] == Some(sex)).collect();
+        let values = |column: usize, step: f64| -> Vec<f64> {
+            own.iter().filter_map(|row| row[column]).map(|code| code as f64 * step).collect()
+        };
+        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
+        let mut glucose = values(2, 0.1);
+        glucose.sort_by(f64::total_cmp);
+        let centre = mean(&glucose);
+        let variance = mean(&glucose.iter().map(|value| (value - centre).powi(2)).collect::<Vec<_>>());
+        let quantile = |part: f64| glucose.get((part * glucose.len() as f64) as usize).copied().unwrap_or_default();
+        all.extend([own.len() as f64, mean(&values(0, 1.0)), centre, variance, variance.sqrt()]);
+        all.extend([0.25, 0.5, 0.75].map(quantile));
+        all.push(glucose.iter().sum());
+    }
+    all
+}
+
+#[test]
+fn sums_without_noise_give_the_exact_numbers() {
+    let spec = spec();
+    let patients = patients(8000);
+    let mut quiet = spec.clone();
+    quiet.noise_multiplier = NoiseMultiplier::new(1.0 / 1024.0).expect("in range");
+    let report = quiet.report(&sums(&spec, &patients, None), 1).expect("of this layout");
+    let truths = truths(&patients);
+    let estimates = numbers(&report);
+    assert_eq!(estimates.len(), truths.len());
+    for (estimate, truth) in estimates.iter().zip(&truths).take(18) {
+        let value = estimate.value.expect("little noise");
+        assert!((value - truth).abs() <= 2e-3 * truth.abs() + 0.2, "{estimate:?}: {truth}");
+    }
+    assert_eq!(report.queries[0].cells[1].groups, ["male"]);
+    assert!(quiet.report(&[0.0; 3], 1).is_err());
+}
+
+#[test]
+fn intervals_cover_nineteen_of_twenty() {
+    let spec = spec();
+    let patients = patients(8000);
+    let truths = truths(&patients);
+    let mut covered = 0;
+    let mut all = 0;
+    for seed in 1..200 {
+        let report = spec.report(&sums(&spec, &patients, Some(seed * 7919)), 1).expect("of this layout");
+        // The cells with patients: without them a mean has no truth.
+        for (estimate, truth) in numbers(&report).into_iter().zip(&truths).take(18) {
+            covered += u32::from(estimate.covers(*truth));
+            all += 1;
+        }
+    }
+    let share = f64::from(covered) / f64::from(all);
+    assert!((0.94..=0.995).contains(&share), "{share} of {all}");
+}
+
+#[test]
+fn small_cell_has_an_interval_and_no_zero() {
+    let spec = spec();
+    let mut patients = patients(2000);
+    patients.extend([[Some(50), Some(2), Some(80), Some(19_800)]; 3]);
+    for seed in 1..50 {
+        let report = spec.report(&sums(&spec, &patients, Some(seed * 104_729)), 1).expect("of this layout");
+        let cell = &report.queries[0].cells[2];
+        let count = &cell.aggregates[0].numbers[0];
+        assert!(count.value.is_none_or(|value| value > 0.0) && count.low >= 0.0 && count.high > 0.0, "{count:?}");
+        let mean = &cell.aggregates[1].numbers[0];
+        assert!(mean.value.is_none() && (mean.low, mean.high) == (0.0, 120.0), "{mean:?}");
+    }
+}
+
+#[test]
+fn csv_has_a_line_for_each_number() {
+    let spec = spec();
+    let report = spec.report(&sums(&spec, &patients(2000), Some(1)), 2).expect("of this layout");
+    let csv = report.to_csv();
+    assert_eq!(csv.lines().count(), 1 + numbers(&report).len());
+    let second = csv.lines().nth(1).expect("a number");
+    assert!(second.starts_with(r#""patients by sex","sex=female","count(units)","",1"#), "{second}");
+    assert!(csv.contains(r#""sex=other","mean(age)","",,0,120,"#), "{csv}");
+    let text = serde_json::to_string(&report).expect("JSON");
+    assert_eq!(serde_json::from_str::<Report>(&text).expect("a report").sites, 2);
+}

@@ -1,0 +1,184 @@
+//! The schema of a table of rows: the facts about it that its steward declares and that are public.
+//!
+//! A schema is never computed from the rows. Every column has a range or a list of values, and every value of a row has
+//! an integer **code** in that range ([`ColumnKind`]): a query compares, groups and adds codes, so that its result is
+//! exact and does not depend on the order of rows.
+//!
+//! | kind | code |
+//! |---|---|
+//! | boolean | 0 or 1 |
+//! | integer | the value, clamped to the range |
+//! | real | the nearest multiple of the step, in steps, clamped to the range |
+//! | category | the position of the value in the declared list; a value outside the list is missing |
+//! | date | days since 1970-01-01, clamped to the range |
+//!
+//! A missing value has no code.
+
+mod check;
+mod date;
+
+use serde::{Deserialize, Serialize};
+
+pub use check::{LONGEST_CATEGORY, LONGEST_NAME, MOST_CATEGORIES, MOST_CODE, MOST_COLUMNS};
+pub use date::{CalendarDate, DateError};
+
+/// The kind of a column's values, with their public range.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum ColumnKind {
+    /// True or false.
+    Boolean,
+    /// Integers of a range.
+    Integer {
+        /// The least value.
+        least: i64,
+        /// The greatest value.
+        most: i64,
+    },
+    /// Real numbers of a range, rounded to a grid.
+    Real {
+        /// The least value.
+        least: f64,
+        /// The greatest value.
+        most: f64,
+        /// The step of the grid: values are rounded to its multiples.
+        step: f64,
+    },
+    /// One of several texts.
+    Category {
+        /// The texts, each once. Their order is the order of the groups.
+        values: Vec<String>,
+    },
+    /// Calendar dates of a range, without times.
+    Date {
+        /// The first date.
+        first: CalendarDate,
+        /// The last date.
+        last: CalendarDate,
+    },
+}
+
+impl ColumnKind {
+    /// Returns the least and the greatest code.
+    pub fn code_range(&self) -> (i64, i64) {
+        match self {
+            Self::Boolean => (0, 1),
+            Self::Integer { least, most } => (*least, *most),
+            Self::Real { least, most, step } => (to_steps(*least, *step), to_steps(*most, *step)),
+            Self::Category { values } => (0, values.len() as i64 - 1),
+            Self::Date { first, last } => (first.days(), last.days()),
+        }
+    }
+
+    /// Returns the value of one step of the code: the step of a real column, else 1.
+    pub const fn step(&self) -> f64 {
+        match self {
+            Self::Real { step, .. } => *step,
+            _ => 1.0,
+        }
+    }
+
+    /// Returns the name of the kind.
+    pub const fn label(&self) -> &'static str {
+        match self {
+            Self::Boolean => "boolean",
+            Self::Integer { .. } => "integer",
+            Self::Real { .. } => "real",
+            Self::Category { .. } => "category",
+            Self::Date { .. } => "date",
+        }
+    }
+
+    /// Returns whether values can be added: booleans (as 0 and 1), integers and reals.
+    pub const fn is_number(&self) -> bool {
+        matches!(self, Self::Boolean | Self::Integer { .. } | Self::Real { .. })
+    }
+
+    /// Returns the code of a real number; `None` for NaN and for other kinds.
+    pub fn encode_real(&self, value: f64) -> Option<i64> {
+        let Self::Real { step, .. } = self else { return None };
+        let (least, most) = self.code_range();
+        (!value.is_nan()).then(|| to_steps(value, *step).clamp(least, most))
+    }
+
+    /// Returns the code of an integer; `None` for other kinds.
+    pub fn encode_integer(&self, value: i64) -> Option<i64> {
+        let (least, most) = self.code_range();
+        matches!(self, Self::Integer { .. }).then(|| value.clamp(least, most))
+    }
+
+    /// Returns the code of a date; `None` for other kinds.
+    pub fn encode_date(&self, date: CalendarDate) -> Option<i64> {
+        let (least, most) = self.code_range();
+        matches!(self, Self::Date { .. }).then(|| date.days().clamp(least, most))
+    }
+
+    /// Returns the code of a category; `None` for a text that is not declared and for other kinds.
+    pub fn encode_category(&self, text: &str) -> Option<i64> {
+        let Self::Category { values } = self else { return None };
+        values.iter().position(|value| value == text).map(|position| position as i64)
+    }
+
+    /// Returns the value of a code as text, for display.
+    pub fn display_code(&self, code: i64) -> String {
+        match self {
+            Self::Boolean => (code != 0).to_string(),
+            Self::Integer { .. } => code.to_string(),
+            Self::Real { step, .. } => display_number(code as f64 * step),
+            Self::Category { values } => {
+                usize::try_from(code).ok().and_then(|place| values.get(place)).cloned().unwrap_or_default()
+            }
+            Self::Date { .. } => {
+                CalendarDate::from_days(code).map_or_else(|_| code.to_string(), |date| date.to_string())
+            }
+        }
+    }
+}
+
+/// Returns a number without the digits that binary fractions add: 0.30000000000000004 is displayed as 0.3.
+fn display_number(value: f64) -> String {
+    let digits = format!("{value:.12}");
+    digits.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// Returns the nearest number of steps, within ±[`MOST_CODE`].
+fn to_steps(value: f64, step: f64) -> i64 {
+    let most = MOST_CODE as f64;
+    libm::round(value / step).clamp(-most, most) as i64
+}
+
+/// A column.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct TableColumn {
+    /// The name: lower-case letters, digits and underscores, beginning with a letter.
+    pub name: String,
+    /// The kind of its values.
+    #[serde(flatten)]
+    pub kind: ColumnKind,
+}
+
+/// The public facts about a table.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct TableSchema {
+    /// The name of the column with the protected units (patients, persons). Its values stay at the site; a query can
+    /// name it in `count(DISTINCT ...)`, not elsewhere.
+    pub unit_column: String,
+    /// The columns that queries can name: 1 to 256.
+    #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 256))]
+    pub columns: Vec<TableColumn>,
+}
+
+impl TableSchema {
+    /// Returns the position and the kind of a column.
+    pub fn find_column(&self, name: &str) -> Option<(usize, &ColumnKind)> {
+        let position = self.columns.iter().position(|column| column.name == name)?;
+        Some((position, &self.columns[position].kind))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,111 @@
+//! The cost of a plan to every owner, its expected errors, and sufficient alternatives: computed on the server, by the
+//! code that will decide.
+
+use leptos::prelude::*;
+use undertone_api::budget::AccountStanding;
+use undertone_api::dataset::Dataset;
+use undertone_api::id::{ConsortiumId, DatasetId};
+use undertone_api::job::analytics::Spec;
+use undertone_api::job::{JobKind as _, NewJob, Spec as AnySpec};
+use undertone_api::plan::{PlanOffer, PricedPlan, nearest};
+
+use super::super::plan::AnalyticsPlan;
+use crate::kind::cost::{ChargeTerms, render_account, render_offers, render_violations, summarize_price};
+use crate::standing::{collect_balances, find_standings};
+use crate::words;
+
+/// Renders the cost of the plan as HTML.
+pub(in crate::kind::analytics) fn render_cost(
+    plan: &AnalyticsPlan,
+    datasets: &[Dataset],
+    standings: &[(DatasetId, Vec<AccountStanding>)],
+    consortium: ConsortiumId,
+) -> String {
+    let spec = match plan.spec(datasets) {
+        Ok(spec) => spec,
+        Err(violations) => return render_violations(&violations).to_html(),
+    };
+    let violations = spec.check(datasets);
+    let balances = collect_balances(datasets, standings);
+    let priced = PricedPlan::from_spec(&spec, datasets, &balances);
+    let sites = spec.participants.iter().filter_map(|party| {
+        let dataset = datasets.iter().find(|dataset| dataset.id == party.dataset)?;
+        let standing = find_standings(standings, dataset.id);
+        let charge = render_charge(&spec, dataset, standing, priced.as_ref());
+        Some(view! { <li><h3>{format!("{}, {}", dataset.name, dataset.organization_name)}</h3>{charge}</li> })
+    });
+    let sites = sites.collect_view();
+    let summary = summarize_price(priced.as_ref());
+    let errors = violations.is_empty().then(|| render_errors(&spec, datasets));
+    let offers = if violations.is_empty() {
+        let job = NewJob { title: plan.title.clone(), spec: AnySpec::Analytics(spec) };
+        render_offers(link_offers(nearest(&job, datasets, &balances), plan, consortium))
+    } else {
+        ().into_any()
+    };
+    view! {
+        <h2>"Projected cost"</h2>
+        <p class="headline-small">{summary}</p>
+        {offers}
+        <ul class="costs">{sites}</ul>
+        {render_violations(&violations)}
+        {errors}
+        <p class="hint">"One release of each table is charged, once. Nothing is charged before every owner has approved and every ledger has reserved it."</p>
+    }
+    .to_html()
+}
+
+/// Renders the expected error of each aggregate.
+fn render_errors(spec: &Spec, datasets: &[Dataset]) -> AnyView {
+    let Ok(errors) = spec.expected_errors(datasets) else { return ().into_any() };
+    let row = |error: undertone_api::job::analytics::ExpectedError| {
+        let alone = error.sites.iter().map(|(_, own)| *own).fold(0.0, f64::max);
+        view! {
+            <tr>
+                <th scope="row">{error.label}</th>
+                <td>{error.query}</td>
+                <td class="number">{format!("±{}", words::number(error.overall))}</td>
+                <td class="number">{format!("±{}", words::number(alone))}</td>
+            </tr>
+        }
+    };
+    view! {
+        <table class="dense">
+            <caption>"Expected errors: half of the 95 % intervals, in one group"</caption>
+            <thead>
+                <tr>
+                    <th scope="col">"Aggregate"</th>
+                    <th scope="col">"Query"</th>
+                    <th scope="col" class="number">"Sum of the sites"</th>
+                    <th scope="col" class="number">"One site alone"</th>
+                </tr>
+            </thead>
+            <tbody>{errors.into_iter().map(row).collect_view()}</tbody>
+        </table>
+        <p class="hint">"Of means and variances: for groups of equal size with a row of each unit. Of quantiles: the error of the rank, in rows."</p>
+    }
+    .into_any()
+}
+
+/// Renders the charge of a site.
+fn render_charge(
+    spec: &Spec,
+    dataset: &Dataset,
+    standings: &[AccountStanding],
+    priced: Option<&PricedPlan>,
+) -> AnyView {
+    let Some(charge) = spec.cost(dataset) else {
+        return view! { <p class="hint">"Public: nothing is charged."</p> }.into_any();
+    };
+    let terms = ChargeTerms { unit: words::unit(spec.unit), charge: "such job", states_own: true };
+    render_account(dataset, &charge, standings, priced, terms)
+}
+
+/// Returns the nearest plans that fit, with their addresses. More noise is the only change of this kind.
+fn link_offers(offers: Vec<PlanOffer>, plan: &AnalyticsPlan, consortium: ConsortiumId) -> Vec<(String, String)> {
+    let link = |offer: PlanOffer| {
+        let noise = offer.changes.iter().map(|change| change.to).fold(plan.noise, f64::max);
+        (offer.sentence, AnalyticsPlan { noise, ..plan.clone() }.link(consortium))
+    };
+    offers.into_iter().map(link).collect()
+}

@@ -1,0 +1,137 @@
+//! The result: every number with its interval, and bars for counts.
+
+use leptos::prelude::*;
+use undertone_api::job::analytics::{AggregateResult, CellResult, NumberEstimate, QueryResult, Report};
+
+use crate::words;
+
+/// The most cells of a query on the page; the downloads have all.
+const MOST_CELLS: usize = 200;
+
+/// Returns the result in a sentence.
+#[cfg(feature = "ssr")]
+pub(super) fn summarize(report: &Report) -> String {
+    let numbers: usize = report.queries.iter().map(count_numbers).sum();
+    let sites = words::plural(report.sites.into(), "site");
+    format!("{} over {sites} together.", words::plural(numbers as u64, "number"))
+}
+
+#[cfg(feature = "ssr")]
+fn count_numbers(query: &QueryResult) -> usize {
+    query.cells.iter().flat_map(|cell| &cell.aggregates).map(|aggregate| aggregate.numbers.len()).sum()
+}
+
+/// Renders the numbers of all queries.
+pub(super) fn render_result(report: &Report) -> AnyView {
+    let queries = report.queries.iter().map(render_query).collect_view();
+    let csv = format!("data:text/csv;charset=utf-8,{}", encode(&report.to_csv()));
+    let json = serde_json::to_string_pretty(report).unwrap_or_default();
+    let json = format!("data:application/json,{}", encode(&json));
+    let note = format!(
+        "The sum over {}. Intervals hold for 95 % of releases, from the noise alone; the deviation from sampling is beside \
+         them. A dash is a number that the noise hides.",
+        words::plural(report.sites.into(), "site")
+    );
+    view! {
+        {queries}
+        <p class="hint">{note}</p>
+        <p>
+            <a class="button" download="result.csv" href=csv>"CSV"</a>
+            " "
+            <a class="button" download="result.json" href=json>"JSON"</a>
+        </p>
+    }
+    .into_any()
+}
+
+/// The hexadecimal digits.
+const DIGITS: [&str; 16] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "A", "B", "C", "D", "E", "F"];
+
+/// Encodes a text for an address (RFC 3986, 2.1).
+fn encode(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len() * 2);
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.extend(["%", DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+        }
+    }
+    encoded
+}
+
+fn render_query(query: &QueryResult) -> AnyView {
+    let greatest = query
+        .cells
+        .iter()
+        .flat_map(|cell| &cell.aggregates)
+        .filter(|aggregate| is_count(aggregate))
+        .flat_map(|aggregate| &aggregate.numbers)
+        .map(|number| number.high)
+        .fold(0.0, f64::max);
+    let rows = query.cells.iter().take(MOST_CELLS).flat_map(|cell| render_cell(cell, greatest)).collect_view();
+    let rest = query.cells.len().saturating_sub(MOST_CELLS);
+    let rest = (rest > 0).then(|| {
+        let text = format!("{} more in the downloads.", words::plural(rest as u64, "group"));
+        view! { <p class="hint">{text}</p> }
+    });
+    let keys = if query.keys.is_empty() { "Group".to_owned() } else { query.keys.join(", ") };
+    view! {
+        <table class="dense">
+            <caption>{query.name.clone()}</caption>
+            <thead>
+                <tr>
+                    <th scope="col">{keys}</th>
+                    <th scope="col">"Number"</th>
+                    <th scope="col" class="number">"Value"</th>
+                    <th scope="col" class="number">"95 % interval"</th>
+                    <th scope="col" class="number">"Sampling"</th>
+                    <th scope="col">"Bar"</th>
+                </tr>
+            </thead>
+            <tbody>{rows}</tbody>
+        </table>
+        {rest}
+    }
+    .into_any()
+}
+
+fn is_count(aggregate: &AggregateResult) -> bool {
+    aggregate.label.starts_with("count") || aggregate.label.starts_with("histogram")
+}
+
+fn render_cell(cell: &CellResult, greatest: f64) -> Vec<AnyView> {
+    let group = if cell.groups.is_empty() { "whole table".to_owned() } else { cell.groups.join(", ") };
+    let rows = cell.aggregates.iter().flat_map(|aggregate| {
+        let has_bar = is_count(aggregate) && greatest > 0.0;
+        let group = &group;
+        aggregate.numbers.iter().map(move |number| render_number(group, aggregate, number, has_bar.then_some(greatest)))
+    });
+    rows.collect()
+}
+
+fn render_number(group: &str, aggregate: &AggregateResult, number: &NumberEstimate, greatest: Option<f64>) -> AnyView {
+    let label = if number.label.is_empty() {
+        aggregate.label.clone()
+    } else {
+        format!("{}: {}", aggregate.label, number.label)
+    };
+    let value = number.value.map_or_else(|| "–".to_owned(), words::number);
+    let interval = format!("{} to {}", words::number(number.low), words::number(number.high));
+    let sampling = number.sampling.map_or_else(|| "–".to_owned(), words::number);
+    let bar = greatest.map(|greatest| {
+        let shown = number.value.unwrap_or(f64::midpoint(number.low, number.high)).max(0.0);
+        view! { <meter min="0" max=greatest.to_string() value=shown.to_string() aria-label=interval.clone()></meter> }
+    });
+    view! {
+        <tr>
+            <th scope="row">{group.to_owned()}</th>
+            <td>{label}</td>
+            <td class="number">{value}</td>
+            <td class="number">{interval.clone()}</td>
+            <td class="number">{sampling}</td>
+            <td>{bar}</td>
+        </tr>
+    }
+    .into_any()
+}

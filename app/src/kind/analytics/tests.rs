@@ -1,0 +1,109 @@
+//! The planner's form becomes a job, its templates are valid, and the result shows intervals.
+#![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
+
+use leptos::prelude::{Owner, RenderHtml as _};
+use undertone_api::dataset::{Dataset, DatasetContent};
+use undertone_api::job::JobKind as _;
+use undertone_api::table::{CalendarDate, ColumnKind, TableColumn, TableSchema};
+use undertone_privacy::PrivacyUnit;
+
+use super::description::describe_consent;
+use super::plan::AnalyticsPlan;
+use super::planner::cost;
+use super::{result, template};
+use crate::testing::example::{self, CONSORTIUM};
+
+fn datasets() -> Vec<Dataset> {
+    let date = |text| CalendarDate::parse(text).unwrap();
+    let column = |name: &str, kind| TableColumn { name: name.to_owned(), kind };
+    let table = TableSchema {
+        unit_column: "patient".to_owned(),
+        columns: vec![
+            column("age", ColumnKind::Integer { least: 0, most: 120 }),
+            column("sex", ColumnKind::Category { values: vec!["female".to_owned(), "male".to_owned()] }),
+            column("visit", ColumnKind::Date { first: date("2020-01-01"), last: date("2026-12-31") }),
+        ],
+    };
+    let to_table = |dataset| Dataset {
+        content: DatasetContent::Table,
+        table: Some(table.clone()),
+        units: vec![PrivacyUnit::User],
+        ..dataset
+    };
+    example::datasets().into_iter().skip(1).map(to_table).collect()
+}
+
+fn plan(change: impl FnOnce(&mut AnalyticsPlan)) -> AnalyticsPlan {
+    let mut plan = AnalyticsPlan::first(&datasets()).unwrap();
+    change(&mut plan);
+    plan
+}
+
+#[test]
+fn first_plan_and_its_templates_are_valid() {
+    let datasets = datasets();
+    let first = plan(|_| ());
+    let schema = first.find_schema(&datasets).unwrap();
+    let templates = template::list_templates(schema);
+    assert_eq!(templates.len(), 2);
+    for (title, sql) in templates {
+        let spec = plan(|plan| plan.sql = sql).spec(&datasets).unwrap();
+        assert_eq!(spec.check(&datasets), Vec::new(), "{title}");
+        assert_eq!(spec.participants.len(), datasets.len());
+    }
+}
+
+#[test]
+fn planned_spec_opens_as_its_plan() {
+    let datasets = datasets();
+    let planned = plan(|plan| {
+        plan.sql = "SELECT sex, avg(age) FROM t WHERE age BETWEEN 18 AND 65 GROUP BY sex".to_owned();
+        (plan.rows, plan.groups, plan.hours) = (3, 2, 1.5);
+        plan.parts[0].joins = false;
+    });
+    let spec = planned.spec(&datasets).unwrap();
+    let opened = AnalyticsPlan::from_spec("a title", &spec, &datasets, &plan(|_| ()));
+    assert_eq!((opened.title.as_str(), opened.spec(&datasets).unwrap()), ("a title", spec));
+    let link = planned.link(CONSORTIUM);
+    assert_eq!(AnalyticsPlan::from_query(link.split_once('?').unwrap().1), Some(planned));
+}
+
+#[test]
+fn invalid_fields_are_named_by_path() {
+    let datasets = datasets();
+    let garbled = plan(|plan| {
+        (plan.noise, plan.hours) = (0.0, f64::NAN);
+        plan.sql = "SELECT * FROM t".to_owned();
+    });
+    let violations = garbled.spec(&datasets).unwrap_err();
+    let fields: Vec<_> = violations.into_iter().map(|violation| violation.field).collect();
+    assert_eq!(fields, ["spec.noise_multiplier", "spec.deadline_seconds", "spec.queries"]);
+    let page = Owner::new().with(|| cost::render_cost(&garbled, &datasets, &[], CONSORTIUM));
+    assert!(page.contains("<code>queries</code>") && page.contains("is not possible"), "{page}");
+}
+
+#[test]
+fn planner_shows_expected_errors() {
+    let page = Owner::new().with(|| cost::render_cost(&plan(|_| ()), &datasets(), &[], CONSORTIUM));
+    assert!(page.contains("Expected errors") && page.contains("count(units)") && page.contains('±'), "{page}");
+}
+
+#[test]
+fn consent_describes_the_release() {
+    let datasets = datasets();
+    let spec = plan(|_| ()).spec(&datasets).unwrap();
+    let consent = describe_consent(&spec, spec.cost(&datasets[0]).as_ref()).join(" ");
+    assert!(consent.contains("the sums of 2 queries") && consent.contains("1 release is charged."), "{consent}");
+    assert_eq!(describe_consent(&spec, None), Vec::<String>::new());
+}
+
+#[test]
+fn result_shows_intervals_and_no_false_zeros() {
+    let spec = plan(|_| ()).spec(&datasets()).unwrap();
+    let layout = spec.layout().unwrap();
+    let report = spec.report(&vec![0.0; layout.length()], 3).unwrap();
+    let page = Owner::new().with(|| result::render_result(&report).to_html());
+    assert!(page.contains("0 to ") && page.contains("–") && page.contains("3 sites"), "{page}");
+    assert!(page.contains("download=\"result.csv\"") && page.contains("data:text/csv"), "{page}");
+    assert_eq!(result::summarize(&report), "3 numbers over 3 sites together.");
+}

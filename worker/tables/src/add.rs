@@ -1,0 +1,330 @@
+//! Adds a table to the site: reads its sources, encodes and sorts the rows, and writes the dataset.
+//!
+//! The result for a row depends on that row and the declarations, and the rows of a unit depend on that unit alone. A
+//! crash leaves either the previous table or the new one, complete.
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use time::UtcOffset;
+use undertone_api::dataset::DatasetContent;
+use undertone_api::table::TableSchema;
+use undertone_worker_site::dataset_meta::{DatasetError, META_FILE, REPORT_FILE};
+use undertone_worker_site::folder::{FolderError, create_private, exchange, recover, sync_folder, write_durably};
+use undertone_worker_site::lineage::{LineageIntake, LineageMarker};
+use undertone_worker_site::progress::ProgressReporter;
+
+use crate::dataset::{FORMAT, Meta, ROWS_FOLDER, TablePart, digest_parts, read_meta};
+use crate::error::TableError;
+use crate::key::{KEY, TableKey};
+use crate::part::{PART_ROWS, PartWriter};
+use crate::quarantine::{Quarantine, RejectReason, RejectedRow};
+use crate::sort::{RowShape, RowSorter, SORT_MEMORY, SortedRows};
+use crate::source::{SourceOptions, SourceRow, SourceStep, open_source};
+use crate::value::{Code, ColumnEncoder, SourceValue};
+
+/// The most rows of a unit: the first ones in the keyed order. The others are left out and counted.
+pub const MOST_UNIT_ROWS: u64 = 1 << 16;
+/// Rows between two updates of the progress.
+const STRIDE: u64 = 1 << 14;
+
+/// A table to add.
+#[derive(Debug, Clone)]
+pub struct AddOptions {
+    /// The sources.
+    pub sources: SourceOptions,
+    /// The declared facts.
+    pub schema: TableSchema,
+    /// The offset from UTC of the clocks whose dates count, for times that name a zone.
+    pub zone: Option<UtcOffset>,
+    /// The folder of the dataset.
+    pub output: PathBuf,
+    /// The name of the dataset.
+    pub name: String,
+    /// True to replace an existing dataset.
+    pub replace: bool,
+    /// The current time (RFC 3339, UTC).
+    pub created: String,
+    /// Random bytes for the key of a table that has none.
+    pub fresh_key: [u8; KEY],
+}
+
+/// The result of an addition, for the site alone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct AddReport {
+    /// Rows of the table.
+    pub rows: u64,
+    /// Units of the table.
+    pub units: u64,
+    /// Rows beyond [`MOST_UNIT_ROWS`] of their units.
+    pub surplus: u64,
+    /// The rows that were left out.
+    pub quarantine: Quarantine,
+}
+
+/// Prints the result for the terminal.
+impl fmt::Display for AddReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { rows, units, surplus, quarantine } = self;
+        write!(f, "Rows read       {}\nRows            {rows}\nUnits           {units}", quarantine.read)?;
+        write!(f, "\nLeft out        {} ({})", quarantine.rejected_rows(), quarantine.summary())?;
+        if *surplus > 0 {
+            write!(f, "\nSurplus         {surplus} rows beyond {MOST_UNIT_ROWS} of a unit")?;
+        }
+        for (column, count) in &quarantine.undeclared {
+            write!(f, "\nUndeclared      {count} values of `{column}`, which count as missing")?;
+        }
+        Ok(())
+    }
+}
+
+/// Adds a table, or replaces it by a new version.
+///
+/// # Errors
+/// [`TableError`] with the column, file or limit and the remedy. Then the previous table is in its place.
+pub fn add(
+    options: &AddOptions,
+    intake: Option<&mut LineageIntake>,
+    progress: &dyn ProgressReporter,
+) -> Result<AddReport, TableError> {
+    if let Some(violation) = options.schema.check("schema").first() {
+        return Err(TableError::Schema(format!("{}: {}", violation.field, violation.message)));
+    }
+    recover(&options.output)?;
+    let key = find_key(options)?;
+    let above = options.output.parent().unwrap_or(Path::new("."));
+    create_private(above)?;
+    // Hidden until complete.
+    let growing = above.join(format!(".{}.growing", options.name));
+    remove_folder(&growing)?;
+    let outcome = write_table(options, &key, &growing, intake, progress);
+    if outcome.is_ok() {
+        // After a failure both folders stay, because it is unknown which of them the disk has under the name. The next
+        // call removes the remaining one.
+        exchange(&growing, &options.output)?;
+    }
+    // The incomplete folder, or the replaced one.
+    remove_folder(&growing)?;
+    outcome
+}
+
+/// Checks that the place is free or may be replaced, and returns the key of the table there, or a new one.
+fn find_key(options: &AddOptions) -> Result<TableKey, TableError> {
+    let place = &options.output;
+    if place.symlink_metadata().is_err() {
+        return Ok(TableKey::new(options.fresh_key));
+    }
+    if !options.replace {
+        return Err(DatasetError::Exists(place.clone()).into());
+    }
+    let before = read_meta(place)?;
+    if before.schema.unit_column != options.schema.unit_column {
+        return Err(TableError::UnitColumn {
+            name: options.name.clone(),
+            before: format!("`{}`", before.schema.unit_column),
+        });
+    }
+    // With the same key the same rows of a unit count in the new version.
+    Ok(TableKey::read(place)?.unwrap_or_else(|| TableKey::new(options.fresh_key)))
+}
+
+fn write_table(
+    options: &AddOptions,
+    key: &TableKey,
+    folder: &Path,
+    mut intake: Option<&mut LineageIntake>,
+    progress: &dyn ProgressReporter,
+) -> Result<AddReport, TableError> {
+    let rows_folder = folder.join(ROWS_FOLDER);
+    let runs = folder.join("runs");
+    create_private(&rows_folder)?;
+    create_private(&runs)?;
+    let mut reading = TableReading::new(options, key, &runs);
+    for source in 0..options.sources.count() {
+        reading.read_source(source, intake.as_deref_mut(), progress)?;
+    }
+    let TableReading { sorter, quarantine, .. } = reading;
+    let mut table = write_parts(sorter.finish()?, &rows_folder, options.schema.columns.len())?;
+    remove_folder(&runs)?;
+    if table.parts.is_empty() {
+        return Err(TableError::Nothing { rows: quarantine.read, summary: quarantine.summary() });
+    }
+    sync_folder(&rows_folder)?;
+    key.write(folder)?;
+    if let Some(intake) = intake {
+        let marker = intake.admit().map_err(|error| TableError::Lineage(Box::new(error)))?;
+        write_durably(&folder.join(LineageMarker::FILE), &marker.to_json())?;
+    }
+    let rows = table.parts.iter().map(|part| part.rows).sum();
+    let report = AddReport { rows, units: table.units, surplus: table.surplus, quarantine };
+    let parts = std::mem::take(&mut table.parts);
+    let meta = Meta {
+        content: DatasetContent::Table,
+        format: FORMAT,
+        name: options.name.clone(),
+        schema: options.schema.clone(),
+        rows,
+        units: table.units,
+        digest: digest_parts(&parts),
+        parts,
+        created: options.created.clone(),
+    };
+    write_json(&folder.join(REPORT_FILE), &report)?;
+    write_json(&folder.join(META_FILE), &meta)?;
+    Ok(report)
+}
+
+fn write_json(path: &Path, value: &impl Serialize) -> Result<(), TableError> {
+    let text = serde_json::to_vec_pretty(value)
+        .map_err(|error| FolderError::io("write", path)(std::io::Error::other(error)))?;
+    Ok(write_durably(path, &text)?)
+}
+
+/// Removes a folder, if it exists.
+fn remove_folder(folder: &Path) -> Result<(), FolderError> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(FolderError::io("remove", folder)(error)),
+        _ => Ok(()),
+    }
+}
+
+/// The state of reading rows from the sources to the sorter.
+struct TableReading<'a> {
+    options: &'a AddOptions,
+    key: &'a TableKey,
+    encoders: Vec<ColumnEncoder>,
+    shape: RowShape,
+    sorter: RowSorter,
+    quarantine: Quarantine,
+    cells: Vec<Option<i64>>,
+    bytes: Vec<u8>,
+}
+
+impl<'a> TableReading<'a> {
+    fn new(options: &'a AddOptions, key: &'a TableKey, runs: &Path) -> Self {
+        let shape = RowShape::new(options.schema.columns.len());
+        let encoders =
+            options.schema.columns.iter().map(|column| ColumnEncoder::new(&column.kind, options.zone)).collect();
+        Self {
+            options,
+            key,
+            encoders,
+            shape,
+            sorter: RowSorter::new(runs, shape, SORT_MEMORY),
+            quarantine: Quarantine::default(),
+            cells: Vec::new(),
+            bytes: Vec::new(),
+        }
+    }
+
+    fn read_source(
+        &mut self,
+        number: usize,
+        mut intake: Option<&mut LineageIntake>,
+        progress: &dyn ProgressReporter,
+    ) -> Result<(), TableError> {
+        let mut source = open_source(&self.options.sources, number, &self.options.schema)?;
+        progress.start("Reading rows", 0);
+        let mut row = SourceRow::default();
+        loop {
+            let outcome = match source.next_row(&mut row)? {
+                SourceStep::End => break,
+                SourceStep::Rejected(reason) => Err((reason, None)),
+                SourceStep::Row => self.encode_row(&row),
+            };
+            self.quarantine.read += 1;
+            if self.quarantine.read.is_multiple_of(STRIDE) {
+                progress.advance(STRIDE);
+            }
+            match outcome {
+                Ok(unit) => {
+                    let hash = self.key.hash_unit(&unit);
+                    self.sorter.push(hash, self.key.place_row(hash, &self.bytes), &self.bytes)?;
+                    if let Some(intake) = intake.as_deref_mut() {
+                        intake.add_person(&unit);
+                    }
+                }
+                Err((reason, column)) => {
+                    self.quarantine.reject(reason, RejectedRow { source: number, line: source.line(), column });
+                }
+            }
+        }
+        progress.finish();
+        Ok(())
+    }
+
+    /// Encodes the values of a row into `bytes`, and returns the id of its unit; else the reason and the column.
+    fn encode_row(&mut self, row: &SourceRow) -> Result<String, (RejectReason, Option<String>)> {
+        let unit = read_unit(&row.unit).map_err(|reason| (reason, Some(self.options.schema.unit_column.clone())))?;
+        self.cells.clear();
+        for (encoder, (value, column)) in self.encoders.iter().zip(row.values.iter().zip(&self.options.schema.columns))
+        {
+            let code = encoder.encode(value).map_err(|reason| (reason, Some(column.name.clone())))?;
+            self.cells.push(match code {
+                Code::Value(code) => Some(code),
+                Code::Missing => None,
+                Code::Undeclared => {
+                    self.quarantine.note_undeclared(&column.name);
+                    None
+                }
+            });
+        }
+        self.bytes.clear();
+        self.shape.encode_cells(&self.cells, &mut self.bytes);
+        Ok(unit)
+    }
+}
+
+/// Returns the id of a unit.
+fn read_unit(value: &SourceValue) -> Result<String, RejectReason> {
+    match value {
+        SourceValue::Text(text) if !text.trim().is_empty() => Ok(text.trim().to_owned()),
+        SourceValue::Integer(id) => Ok(id.to_string()),
+        SourceValue::LongText => Err(RejectReason::LongUnit),
+        SourceValue::NoText => Err(RejectReason::Encoding),
+        SourceValue::LargeInteger => Err(RejectReason::Integer),
+        _ => Err(RejectReason::NoUnit),
+    }
+}
+
+/// The parts of a written table.
+#[derive(Default)]
+struct WrittenTable {
+    parts: Vec<TablePart>,
+    units: u64,
+    surplus: u64,
+}
+
+fn write_parts(mut rows: SortedRows, folder: &Path, columns: usize) -> Result<WrittenTable, TableError> {
+    let mut table = WrittenTable::default();
+    let mut part: Option<PartWriter> = None;
+    let mut last = None;
+    let mut of_unit = 0;
+    while let Some(row) = rows.next_row()? {
+        if last != Some(row.unit()) {
+            last = Some(row.unit());
+            of_unit = 0;
+            table.units += 1;
+            if part.as_ref().is_some_and(|part| part.rows() >= PART_ROWS) {
+                table.parts.extend(part.take().map(PartWriter::finish).transpose()?);
+            }
+        }
+        of_unit += 1;
+        if of_unit > MOST_UNIT_ROWS {
+            table.surplus += 1;
+            continue;
+        }
+        let part = match &mut part {
+            Some(part) => part,
+            none => none.insert(PartWriter::create(folder, table.parts.len(), columns)?),
+        };
+        part.push(&row)?;
+    }
+    table.parts.extend(part.map(PartWriter::finish).transpose()?);
+    Ok(table)
+}
+
+#[cfg(test)]
+mod tests;

@@ -42,7 +42,7 @@ use crate::view::diagnosis;
 use crate::view::job as view;
 
 /// The interval of queries without an event.
-const LOOK_AGAIN: Duration = Duration::from_secs(30);
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
 /// The minimum time between two queries, however many events arrive.
 const LEAST: Duration = Duration::from_millis(500);
 /// The interval of a stream's checks of its caller's rights.

@@ -2,7 +2,7 @@
 //!
 //! A subject with subscribers is queried after each event that may concern it, in this process or at another replica
 //! (`service::change`), at most every half second: a consortium after events of its own open jobs, and after those that
-//! are not of a job. Without such an event it is queried every 30 seconds, for changes by time, and for expenses of its
+//! are not of a job. Without such an event it is queried every 5 seconds, for changes by time, and for expenses of its
 //! members in another consortium. Few subjects are queried at a time, in turns that alternate between organizations. All subscribers of a subject share the result. An event is a whole
 //! state, so a missed event loses nothing; a subscriber that reconnects with the current version receives nothing until
 //! there is another. A stream rechecks its caller's session and rights. It ends when these end, when the server stops,

@@ -83,13 +83,11 @@ impl FakeClouds {
 /// # Errors
 /// Any step that does not work as documented.
 pub async fn set() -> TestResult<Option<RecordingScenario>> {
-    match ear::pocketsphinx(2)? {
-        Some(ear) => set_with(ear).await,
-        None => {
-            say_missing();
-            Ok(None)
-        }
-    }
+    let Some(ear) = ear::pocketsphinx(2)? else {
+        say_missing();
+        return Ok(None);
+    };
+    set_with(ear).await
 }
 
 /// Starts the same with clouds that recognize with `ear`; the clinic's own recognizer is PocketSphinx.

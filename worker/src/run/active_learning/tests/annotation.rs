@@ -133,7 +133,7 @@ impl TestAnnotation {
             spec.tests[0].dataset = EXAM;
             spec.private_lead = Some(PrivateTraining {
                 sampling_rate: SamplingRate::new(0.5).unwrap(),
-                noise_multiplier: fixture::z(0.5),
+                noise_multiplier: fixture::z(0.1),
                 clip: 1.0,
                 steps: STEPS,
                 learning_rate: 0.1,

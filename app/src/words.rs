@@ -185,6 +185,16 @@ pub fn number(value: f64) -> String {
     format!("{}e{exponent}", trim(mantissa))
 }
 
+/// Formats a number with as many digits as an error of this size leaves meaningful: to two digits of the error.
+pub fn to_error(value: f64, error: f64) -> String {
+    let decimals = if error > 0.0 { (1.0 - error.log10().floor()).clamp(0.0, 9.0) } else { 4.0 };
+    let text = format!("{value:.0$}", decimals as usize);
+    if text.trim_start_matches('-').chars().all(|digit| matches!(digit, '0' | '.')) {
+        return "0".to_owned();
+    }
+    text
+}
+
 /// Formats a number with all its digits, for a form's field: sent back, it is the same number.
 pub fn all_digits(value: f64) -> String {
     if value != 0.0 && value.abs() < 0.001 { format!("{value:e}") } else { value.to_string() }
@@ -379,8 +389,21 @@ mod tests {
 
     use super::{
         all_digits, bytes, count, delta, duration, epsilon, epsilon_left, exact, join_names, limit, number, percent,
-        plural, relative, releases, share,
+        plural, relative, releases, share, to_error,
     };
+
+    #[test]
+    fn number_has_two_digits_of_its_error() {
+        for (value, error, text) in [
+            (3030.5721, 29.2, "3031"),
+            (56.4635, 0.4968, "56.46"),
+            (-0.001, 17.0, "0"),
+            (12.5, 0.0, "12.5000"),
+            (0.0123, 0.0123, "0.012"),
+        ] {
+            assert_eq!(to_error(value, error), text);
+        }
+    }
 
     #[test]
     fn spent_epsilon_is_rounded_up() {

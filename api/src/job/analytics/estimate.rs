@@ -189,18 +189,21 @@ impl<'a> CellSums<'a> {
         let unit = step * step;
         let range = (0.0, width * width / 4.0);
         let one = NumberEstimate::clamped("variance", variance * unit, noise * unit, sampling * unit, range);
+        // Where noise hides the variance, its upper end stands for it, so that no deviation is understated.
+        let is_hidden = one.low <= 0.0;
+        let known = if is_hidden { one.high / unit } else { variance };
         let deviation = (variance * unit).sqrt();
         let scale = if deviation > 0.0 { 0.5 / deviation } else { 0.0 };
         let root = NumberEstimate {
             label: "standard deviation".to_owned(),
-            value: (one.low > 0.0).then_some(deviation),
+            value: (!is_hidden).then_some(deviation),
             low: one.low.sqrt(),
             high: one.high.sqrt(),
             noise: (one.high.sqrt() - one.low.sqrt()) / (2.0 * NORMAL_95),
-            sampling: one.sampling.map(|sampling| sampling * scale),
+            sampling: one.sampling.map(|sampling| sampling * scale).filter(|_| !is_hidden),
         };
-        let one = NumberEstimate { value: one.value.filter(|_| one.low > 0.0), ..one };
-        vec![self.mean(kind, "mean", Some(variance)), one, root]
+        let one = if is_hidden { NumberEstimate { value: None, sampling: None, ..one } } else { one };
+        vec![self.mean(kind, "mean", Some(known)), one, root]
     }
 
     fn histogram(&self, kind: &ColumnKind) -> Vec<NumberEstimate> {

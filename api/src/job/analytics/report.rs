@@ -4,7 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::estimate::{CellSums, NumberEstimate};
 use super::layout::LayoutError;
+use super::query::AggregateMeasure;
 use super::{Spec, VectorLayout};
+use crate::table::{CalendarDate, ColumnKind};
 
 /// Why no report can be computed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -30,6 +32,17 @@ pub struct AggregateResult {
     pub label: String,
     /// Its numbers: one, or one for each bin or quantile.
     pub numbers: Vec<NumberEstimate>,
+    /// Whether the numbers are dates: values and intervals count days since 1970-01-01, deviations count days.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_date: bool,
+}
+
+impl AggregateResult {
+    /// Returns a value or an end of an interval as a date, if the numbers are dates.
+    pub fn find_date(&self, value: f64) -> Option<CalendarDate> {
+        // The conversion saturates; days beyond the calendar have no date.
+        CalendarDate::from_days(value.round() as i64).ok().filter(|_| self.is_date)
+    }
 }
 
 /// One cell of a query.
@@ -90,7 +103,9 @@ impl Spec {
                 let noise = self.noise_multiplier.get();
                 let sums = CellSums::new(&own, cell, sums, noise, sites, query.limits.rows);
                 let kind = own.first().and_then(|block| block.column).map(|column| &self.columns[column].kind);
-                AggregateResult { label: one.measure.label(), numbers: sums.estimate(&one.measure, kind) }
+                let is_date =
+                    matches!((&one.measure, kind), (AggregateMeasure::Quantiles { .. }, Some(ColumnKind::Date { .. })));
+                AggregateResult { label: one.measure.label(), numbers: sums.estimate(&one.measure, kind), is_date }
             });
             CellResult {
                 groups: groups.map(|(key, range)| key.label(range, &self.columns[key.column].kind)).collect(),
@@ -106,7 +121,8 @@ impl Spec {
 }
 
 impl Report {
-    /// Returns the report as CSV (RFC 4180): one line for each number. A number that noise hides has an empty value.
+    /// Returns the report as CSV (RFC 4180): one line for each number. A number that noise hides has an empty value; dates
+    /// are written as `2026-01-31`.
     pub fn to_csv(&self) -> String {
         let mut text = "query,group,aggregate,number,value,low,high,noise,sampling\r\n".to_owned();
         for query in &self.queries {
@@ -116,14 +132,17 @@ impl Report {
                 for aggregate in &cell.aggregates {
                     for number in &aggregate.numbers {
                         let digits = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
+                        let place = |value: f64| {
+                            aggregate.find_date(value).map_or_else(|| value.to_string(), |date| date.to_string())
+                        };
                         let fields = [
                             quote(&query.name),
                             quote(&group.join("; ")),
                             quote(&aggregate.label),
                             quote(&number.label),
-                            digits(number.value),
-                            number.low.to_string(),
-                            number.high.to_string(),
+                            number.value.map(place).unwrap_or_default(),
+                            place(number.low),
+                            place(number.high),
                             number.noise.to_string(),
                             digits(number.sampling),
                         ];

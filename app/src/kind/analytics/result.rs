@@ -3,6 +3,7 @@
 use leptos::prelude::*;
 use undertone_api::job::analytics::{AggregateResult, CellResult, NumberEstimate, QueryResult, Report};
 
+use crate::component::chart::percent_encode;
 use crate::words;
 
 /// The most cells of a query on the page; the downloads have all.
@@ -24,9 +25,9 @@ fn count_numbers(query: &QueryResult) -> usize {
 /// Renders the numbers of all queries.
 pub(super) fn render_result(report: &Report) -> AnyView {
     let queries = report.queries.iter().map(render_query).collect_view();
-    let csv = format!("data:text/csv;charset=utf-8,{}", encode(&report.to_csv()));
+    let csv = format!("data:text/csv;charset=utf-8,{}", percent_encode(&report.to_csv()));
     let json = serde_json::to_string_pretty(report).unwrap_or_default();
-    let json = format!("data:application/json,{}", encode(&json));
+    let json = format!("data:application/json,{}", percent_encode(&json));
     let note = format!(
         "The sum over {}. Intervals hold for 95 % of releases, from the noise alone; the deviation from sampling is beside \
          them. A dash is a number that the noise hides.",
@@ -42,22 +43,6 @@ pub(super) fn render_result(report: &Report) -> AnyView {
         </p>
     }
     .into_any()
-}
-
-/// The hexadecimal digits.
-const DIGITS: [&str; 16] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "A", "B", "C", "D", "E", "F"];
-
-/// Encodes a text for an address (RFC 3986, 2.1).
-fn encode(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len() * 2);
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
-            encoded.push(char::from(byte));
-        } else {
-            encoded.extend(["%", DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
-        }
-    }
-    encoded
 }
 
 fn render_query(query: &QueryResult) -> AnyView {
@@ -77,7 +62,7 @@ fn render_query(query: &QueryResult) -> AnyView {
     });
     let keys = if query.keys.is_empty() { "Group".to_owned() } else { query.keys.join(", ") };
     view! {
-        <table class="dense">
+        <table class="cards result">
             <caption>{query.name.clone()}</caption>
             <thead>
                 <tr>
@@ -116,9 +101,15 @@ fn render_number(group: &str, aggregate: &AggregateResult, number: &NumberEstima
     } else {
         format!("{}: {}", aggregate.label, number.label)
     };
-    let value = number.value.map_or_else(|| "–".to_owned(), words::number);
-    let interval = format!("{} to {}", words::number(number.low), words::number(number.high));
-    let sampling = number.sampling.map_or_else(|| "–".to_owned(), words::number);
+    let half = (number.high - number.low) / 2.0;
+    let format = |value: f64| match aggregate.find_date(value) {
+        Some(date) => date.to_string(),
+        None => words::to_error(value, half),
+    };
+    let value = number.value.map_or_else(|| "–".to_owned(), format);
+    let interval = format!("{} to {}", format(number.low), format(number.high));
+    let days = if aggregate.is_date { " days" } else { "" };
+    let sampling = number.sampling.map_or_else(|| "–".to_owned(), |one| format!("{}{days}", words::to_error(one, one)));
     let bar = greatest.map(|greatest| {
         let shown = number.value.unwrap_or(f64::midpoint(number.low, number.high)).max(0.0);
         view! { <meter min="0" max=greatest.to_string() value=shown.to_string() aria-label=interval.clone()></meter> }
@@ -126,10 +117,10 @@ fn render_number(group: &str, aggregate: &AggregateResult, number: &NumberEstima
     view! {
         <tr>
             <th scope="row">{group.to_owned()}</th>
-            <td>{label}</td>
-            <td class="number">{value}</td>
-            <td class="number">{interval.clone()}</td>
-            <td class="number">{sampling}</td>
+            <td data-label="Number">{label}</td>
+            <td data-label="Value" class="number">{value}</td>
+            <td data-label="95 % interval" class="number">{interval}</td>
+            <td data-label="Sampling" class="number">{sampling}</td>
             <td>{bar}</td>
         </tr>
     }

@@ -144,3 +144,31 @@ fn csv_has_a_line_for_each_number() {
     let text = serde_json::to_string(&report).expect("JSON");
     assert_eq!(serde_json::from_str::<Report>(&text).expect("a report").sites, 2);
 }
+
+#[test]
+fn quantiles_of_dates_are_dates() {
+    let mut spec = spec();
+    let quantiles = AggregateMeasure::Quantiles { column: "visit".to_owned(), probabilities: vec![0.5], levels: 6 };
+    spec.queries.truncate(1);
+    spec.queries[0].aggregates = vec![TableAggregate { measure: quantiles, share: 1.0 }];
+    let length = spec.layout().expect("a layout").length();
+    let report = spec.report(&vec![0.0; length], 2).expect("of this layout");
+    assert!(report.to_csv().contains(r#""0.5",,2020-01-01,2026-12-31,"#), "{}", report.to_csv());
+    assert!(report.queries[0].cells[0].aggregates[0].is_date);
+}
+
+#[test]
+fn hidden_variance_understates_no_deviation() {
+    let mut spec = spec();
+    spec.queries.truncate(1);
+    let measure = AggregateMeasure::Variance { column: "age".to_owned() };
+    spec.queries[0].aggregates = vec![TableAggregate { measure, share: 1.0 }];
+    let layout = spec.layout().expect("a layout");
+    let mut sums = vec![0.0; layout.length()];
+    // Many rows, and no sum of squares: noise has hidden the variance.
+    sums[0] = 1e4 * layout.blocks()[0].factor();
+    let report = spec.report(&sums, 2).expect("of this layout");
+    let [mean, variance, root] = &report.queries[0].cells[0].aggregates[0].numbers[..] else { panic!("three numbers") };
+    assert!(mean.value.is_some() && mean.sampling.is_some_and(|sampling| sampling > 0.0), "{mean:?}");
+    assert_eq!((variance.value, variance.sampling, root.value, root.sampling), (None, None, None, None));
+}

@@ -63,14 +63,14 @@ fn render_errors(spec: &Spec, datasets: &[Dataset]) -> AnyView {
         view! {
             <tr>
                 <th scope="row">{error.label}</th>
-                <td>{error.query}</td>
-                <td class="number">{format!("±{}", words::number(error.overall))}</td>
-                <td class="number">{format!("±{}", words::number(alone))}</td>
+                <td data-label="Query">{error.query}</td>
+                <td data-label="Sum of the sites" class="number">{format!("±{}", words::to_error(error.overall, error.overall))}</td>
+                <td data-label="One site alone" class="number">{format!("±{}", words::to_error(alone, alone))}</td>
             </tr>
         }
     };
     view! {
-        <table class="dense">
+        <table class="cards">
             <caption>"Expected errors: half of the 95 % intervals, in one group"</caption>
             <thead>
                 <tr>

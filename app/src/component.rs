@@ -1,6 +1,7 @@
 //! The components of pages. A component renders its arguments; none calls an operation.
 
 pub mod chart;
+pub(crate) mod download;
 pub mod gauge;
 pub mod said;
 

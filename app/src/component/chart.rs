@@ -9,8 +9,6 @@ mod still;
 use leptos::ev::{KeyboardEvent, PointerEvent};
 use leptos::prelude::*;
 
-#[cfg(feature = "ssr")]
-pub(crate) use plot::percent_encode;
 pub use plot::{ChartFigure, ChartLine, LineStroke};
 use plot::{ChartPlot, HEIGHT, WIDTH};
 #[cfg(feature = "ssr")]

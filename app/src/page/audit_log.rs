@@ -11,6 +11,7 @@ use undertone_server_core::service;
 
 use super::period::parse_period;
 use super::render_empty;
+use crate::component::download::percent_encode;
 use crate::component::said::{Digest, RelativeTime};
 use crate::page_context::{PageContent, PageContext, PagePlace};
 use crate::screen::render_page;
@@ -252,12 +253,6 @@ fn render_downloads(file: &str, wanted: &AuditQuery) -> AnyView {
     let csv = format!("{file}?format=csv{query}");
     let json = format!("{file}?format=jsonl{query}");
     view! { <a href=csv download>"Download as CSV"</a>" "<a href=json download>"Download as JSON Lines"</a> }.into_any()
-}
-
-/// Percent-encodes a value for an address.
-fn percent_encode(value: &str) -> String {
-    let safe = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b':');
-    value.bytes().map(|byte| if safe(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
 }
 
 fn render_rows(entries: &[AuditEntry], consortium: Option<ConsortiumId>, here: &str, now: OffsetDateTime) -> AnyView {

@@ -5,7 +5,7 @@ use leptos::prelude::*;
 use serde::Deserialize;
 use undertone_api::plan::thresholds::{ThresholdRequest, ThresholdRow, csv};
 
-use crate::component::chart::percent_encode;
+use crate::component::download::csv_address;
 use crate::page_context::{PageContent, PagePlace};
 use crate::path;
 use crate::screen::render_page;
@@ -60,7 +60,7 @@ fn render_table(asked: &ThresholdRequest, lines: &[ThresholdRow]) -> AnyView {
             </tbody>
         }
     });
-    let file = format!("data:text/csv;charset=utf-8,{}", percent_encode(&csv(lines)));
+    let file = csv_address(&csv(lines));
     view! {
         <section class="panel">
             <div class="scroll" tabindex="0" role="group" aria-label="Table">

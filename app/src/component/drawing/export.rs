@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use leptos::prelude::*;
 
 use super::{DrawingTable, StaticDrawing};
-use crate::component::chart::percent_encode;
+use crate::component::download::csv_address;
 
 /// The styles of a drawing's classes on white paper, without a style sheet.
 const PAPER: &str = "text{font:13px 'Source Sans 3',system-ui,sans-serif;fill:#4a5652}\
@@ -30,7 +30,7 @@ const TITLE: f64 = 28.0;
 
 /// Renders the links to both files.
 pub(super) fn render_links(drawing: &StaticDrawing) -> AnyView {
-    let csv = format!("data:text/csv;charset=utf-8,{}", percent_encode(&to_csv(&drawing.table)));
+    let csv = csv_address(&to_csv(&drawing.table));
     let svg = format!("data:image/svg+xml;base64,{}", STANDARD.encode(to_svg(drawing)));
     let name = |ending: &str| format!("{}.{ending}", drawing.file);
     view! {

@@ -3,7 +3,7 @@
 use leptos::prelude::*;
 use undertone_api::job::analytics::{AggregateResult, CellResult, NumberEstimate, QueryResult, Report};
 
-use crate::component::chart::percent_encode;
+use crate::component::download::{csv_address, json_address};
 use crate::words;
 
 /// The most cells of a query on the page; the downloads have all.
@@ -25,9 +25,8 @@ fn count_numbers(query: &QueryResult) -> usize {
 /// Renders the numbers of all queries.
 pub(super) fn render_result(report: &Report) -> AnyView {
     let queries = report.queries.iter().map(render_query).collect_view();
-    let csv = format!("data:text/csv;charset=utf-8,{}", percent_encode(&report.to_csv()));
-    let json = serde_json::to_string_pretty(report).unwrap_or_default();
-    let json = format!("data:application/json,{}", percent_encode(&json));
+    let csv = csv_address(&report.to_csv());
+    let json = json_address(&serde_json::to_string_pretty(report).unwrap_or_default());
     let note = format!(
         "The sum over {}. Intervals hold for 95 % of releases, from the noise alone; the deviation from sampling is beside \
          them. A dash is a number that the noise hides.",

@@ -2,6 +2,7 @@
 //! `build`.
 
 mod change_notifier;
+mod checked_callers;
 mod clock;
 mod event_hub;
 mod offer_cache;
@@ -27,6 +28,7 @@ use crate::metrics::Metrics;
 use crate::tls::ServedCertificate;
 
 pub use change_notifier::{ChangeNotifier, ChangeSubscription, DisplaySubscription, DisplayedChange, JobChannels};
+pub use checked_callers::{CHECK_AGE, CallerCheck, CheckedCaller, CheckedCallers};
 pub use clock::{Clock, ManualClock};
 pub use event_hub::LOOKS_AT_A_TIME;
 pub use event_hub::{

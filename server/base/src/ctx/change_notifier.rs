@@ -34,10 +34,14 @@ struct ChangeChannels {
     jobs: [watch::Sender<()>; JOBS],
     /// Notifies streams whose caller may have lost access.
     standings: watch::Sender<()>,
+    /// The number of these notifications.
+    standing_changes: AtomicU64,
     /// The channels of jobs with displayed changes that the other replicas do not know yet, one bit each.
     unannounced_jobs: AtomicU64,
     /// Whether they do not know of a displayed change that may concern any job.
     is_unannounced: AtomicBool,
+    /// Whether they do not know that a session, a key or a role has ended.
+    are_standings_unannounced: AtomicBool,
 }
 
 /// The tasks that a displayed change concerns: what the replicas announce to each other.
@@ -47,6 +51,8 @@ pub enum DisplayedChange {
     Jobs(u8),
     /// Every stream.
     Any,
+    /// Every stream, and the rights of its caller.
+    Standings,
 }
 
 impl DisplayedChange {
@@ -55,12 +61,17 @@ impl DisplayedChange {
         match self {
             Self::Jobs(channel) => channel as i32,
             Self::Any => JOBS as i32,
+            Self::Standings => JOBS as i32 + 1,
         }
     }
 
     /// Returns the change with a number of the database; an unknown number concerns every stream.
     pub fn from_number(number: i32) -> Self {
-        u8::try_from(number).ok().filter(|channel| usize::from(*channel) < JOBS).map_or(Self::Any, Self::Jobs)
+        match u8::try_from(number) {
+            Ok(channel) if usize::from(channel) < JOBS => Self::Jobs(channel),
+            _ if number == Self::Standings.number() => Self::Standings,
+            _ => Self::Any,
+        }
     }
 }
 
@@ -99,8 +110,10 @@ impl ChangeNotifier {
             offers: channel(),
             jobs: std::array::from_fn(|_| channel()),
             standings: channel(),
+            standing_changes: AtomicU64::new(0),
             unannounced_jobs: AtomicU64::new(0),
             is_unannounced: AtomicBool::new(false),
+            are_standings_unannounced: AtomicBool::new(false),
         }))
     }
 
@@ -137,11 +150,15 @@ impl ChangeNotifier {
 
     /// Notifies the streams of this process of a change here or at another replica.
     pub fn display(&self, change: DisplayedChange) {
+        if change == DisplayedChange::Standings {
+            self.0.standing_changes.fetch_add(1, Ordering::AcqRel);
+            self.0.standings.send_replace(());
+        }
         // Without a subscriber there is nothing to notify.
         let _ = self.0.displayed.send(change);
         let channels = match change {
             DisplayedChange::Jobs(channel) => &self.0.displayed_jobs[usize::from(channel) % JOBS..][..1],
-            DisplayedChange::Any => &self.0.displayed_jobs[..],
+            DisplayedChange::Any | DisplayedChange::Standings => &self.0.displayed_jobs[..],
         };
         for channel in channels {
             channel.send_replace(());
@@ -154,7 +171,9 @@ impl ChangeNotifier {
         let any = self.0.is_unannounced.swap(false, Ordering::AcqRel);
         let jobs = JobChannels(self.0.unannounced_jobs.swap(0, Ordering::AcqRel));
         let jobs = (0..JOBS as u8).filter(|channel| jobs.contains(*channel)).map(DisplayedChange::Jobs);
-        jobs.chain(any.then_some(DisplayedChange::Any)).collect()
+        let standings = self.0.are_standings_unannounced.swap(false, Ordering::AcqRel);
+        let standings = standings.then_some(DisplayedChange::Standings);
+        jobs.chain(any.then_some(DisplayedChange::Any)).chain(standings).collect()
     }
 
     /// Gives back changes that could not be announced.
@@ -165,6 +184,7 @@ impl ChangeNotifier {
                     self.0.unannounced_jobs.fetch_or(1 << channel, Ordering::AcqRel);
                 }
                 DisplayedChange::Any => self.0.is_unannounced.store(true, Ordering::Release),
+                DisplayedChange::Standings => self.0.are_standings_unannounced.store(true, Ordering::Release),
             }
         }
     }
@@ -191,8 +211,13 @@ impl ChangeNotifier {
 
     /// Announces that a session, a key or a role has ended: each stream checks its caller at once.
     pub fn notify_standings(&self) {
-        self.0.standings.send_replace(());
-        self.notify_display();
+        self.0.are_standings_unannounced.store(true, Ordering::Release);
+        self.display(DisplayedChange::Standings);
+    }
+
+    /// Returns the number of announced changes of sessions, keys and roles, here and at other replicas.
+    pub fn standing_changes(&self) -> u64 {
+        self.0.standing_changes.load(Ordering::Acquire)
     }
 
     /// Subscribes to changes of sessions, keys and roles.
@@ -319,7 +344,9 @@ mod tests {
         notifier.notify_job_display(one);
         notifier.notify_job_display(one);
         notifier.notify_display();
-        let changes = [DisplayedChange::Jobs(1), DisplayedChange::Jobs(2), DisplayedChange::Any];
+        notifier.notify_standings();
+        let changes =
+            [DisplayedChange::Jobs(1), DisplayedChange::Jobs(2), DisplayedChange::Any, DisplayedChange::Standings];
         assert_eq!(notifier.take_unannounced(), changes);
         assert_eq!(notifier.take_unannounced(), []);
         notifier.return_unannounced(&changes);

@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use undertone_api::id::{ConsortiumId, JobId, MemberId, OrganizationId};
 use undertone_api::problem::{Code, Problem};
 
+use super::checked_callers::CheckedCallers;
 use crate::fairness::{FairQueue, QueueLimits, QueueTimings};
 use crate::network::network_of;
 
@@ -67,6 +68,7 @@ pub type UpdateSender = watch::Sender<Option<Arc<SubjectState>>>;
 pub struct EventHub {
     subjects: Mutex<HashMap<StreamSubject, UpdateSender>>,
     streams: Mutex<OpenStreams>,
+    callers: CheckedCallers,
     looks: FairQueue,
 }
 
@@ -84,7 +86,17 @@ pub struct StreamCaller {
 impl EventHub {
     /// Makes an empty registry.
     pub fn new(timings: QueueTimings) -> Self {
-        Self { subjects: Mutex::default(), streams: Mutex::default(), looks: FairQueue::new(LOOKS, timings) }
+        Self {
+            subjects: Mutex::default(),
+            streams: Mutex::default(),
+            callers: CheckedCallers::default(),
+            looks: FairQueue::new(LOOKS, timings),
+        }
+    }
+
+    /// Returns the last checks of the streams' callers.
+    pub const fn callers(&self) -> &CheckedCallers {
+        &self.callers
     }
 
     /// Returns the queue of queries.

@@ -5,8 +5,9 @@
 //! are not of a job. Without such an event it is queried every 5 seconds, for changes by time, and for expenses of its
 //! members in another consortium. Few subjects are queried at a time, in turns that alternate between organizations. All subscribers of a subject share the result. An event is a whole
 //! state, so a missed event loses nothing; a subscriber that reconnects with the current version receives nothing until
-//! there is another. A stream rechecks its caller's session and rights. It ends when these end, when the server stops,
-//! or when the member has too many streams.
+//! there is another. A stream rechecks its caller's session and rights after each change of a session, a
+//! key or a role, and every 5 seconds; all streams of a session share the query for it. It ends when these end, when the
+//! server stops, or when the member has too many streams.
 //!
 //! To add a subject: a variant of `StreamSubject`, its policy in `may`, its query in `look`.
 
@@ -20,7 +21,7 @@ use std::time::Duration;
 use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _, QueryOrder as _, QuerySelect as _};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
-use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
+use tokio::time::{Instant, sleep_until};
 use undertone_api::event::{ConsortiumEvent, JobEvent};
 use undertone_api::id::{ConsortiumId, JobId, MemberId};
 use undertone_api::problem::{Code, Problem};
@@ -28,8 +29,8 @@ use uuid::Uuid;
 
 use crate::auth::{Actor, Means, Operation, Place, policy};
 use crate::ctx::{
-    ChangeSubscription, Ctx, DisplaySubscription, JobChannels, StreamCaller, StreamPermit, StreamRefusal,
-    StreamSubject, SubjectState, UpdateReceiver, UpdateSender,
+    CHECK_AGE, ChangeSubscription, CheckedCaller, Ctx, DisplaySubscription, JobChannels, StreamCaller, StreamPermit,
+    StreamRefusal, StreamSubject, SubjectState, UpdateReceiver, UpdateSender,
 };
 use crate::error::Error;
 use crate::fairness::WorkOwner;
@@ -45,8 +46,6 @@ use crate::view::job as view;
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 /// The minimum time between two queries, however many events arrive.
 const LEAST: Duration = Duration::from_millis(500);
-/// The interval of a stream's checks of its caller's rights.
-const ASK_AGAIN: Duration = Duration::from_secs(5);
 /// The highest number of jobs in an event of a consortium.
 const MOST_JOBS: u64 = 50;
 
@@ -59,7 +58,9 @@ pub struct EventStream {
     news: UpdateReceiver,
     /// The version that the caller has.
     known: Option<String>,
-    again: Interval,
+    caller: Arc<CheckedCaller>,
+    /// When the check of the caller is too old.
+    due: Instant,
     standings: ChangeSubscription,
     _seat: StreamPermit,
 }
@@ -87,8 +88,6 @@ pub async fn watch(
     if let Some(desk) = desk {
         tokio::spawn(keep_looking(ctx.clone(), WorkOwner::from(actor), subject, desk));
     }
-    let mut again = interval_at(Instant::now() + ASK_AGAIN, ASK_AGAIN);
-    again.set_missed_tick_behavior(MissedTickBehavior::Delay);
     Ok(EventStream {
         ctx: ctx.clone(),
         actor: actor.clone(),
@@ -96,7 +95,8 @@ pub async fn watch(
         operation,
         news,
         known,
-        again,
+        caller: ctx.event_hub().callers().join(&actor.means),
+        due: Instant::now() + CHECK_AGE,
         standings,
         _seat: seat,
     })
@@ -134,7 +134,7 @@ impl EventStream {
                         return None;
                     }
                 }
-                _ = self.again.tick() => {
+                () = sleep_until(self.due) => {
                     if !self.still_may().await {
                         return None;
                     }
@@ -147,13 +147,13 @@ impl EventStream {
     /// Returns whether the caller still has a session and the right to watch.
     async fn still_may(&mut self) -> bool {
         let check = async {
-            let actor = still(&self.ctx, &self.actor).await?;
-            may(&self.ctx, &actor, self.subject, self.operation).await?;
-            Ok::<Actor, Error>(actor)
+            let found = self.caller.get(self.ctx.changes(), async || still(&self.ctx, &self.actor).await).await?;
+            may(&self.ctx, &found.actor, self.subject, self.operation).await?;
+            Ok::<_, Error>(found)
         };
         match check.await {
-            Ok(actor) => {
-                self.actor = actor;
+            Ok(found) => {
+                self.due = found.at + CHECK_AGE;
                 true
             }
             Err(Error::Problem(_)) => false,

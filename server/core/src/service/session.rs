@@ -157,6 +157,7 @@ pub async fn refresh(ctx: &Ctx, token: &str) -> Result<RenewedSession, Error> {
         })
         .await?;
     renewed.ok_or_else(|| {
+        ctx.changes().notify_standings();
         tracing::warn!(session.id = %id, "an old refresh token was used again; the session was ended");
         session_error()
     })

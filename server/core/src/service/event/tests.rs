@@ -170,6 +170,7 @@ on_both! {
         app.ctx.db.write("test", async |tx| {
             Ok(role::Entity::delete_many().filter(role::Column::MemberId.eq(two.id().0)).exec(tx).await?)
         }).await.unwrap();
+        app.ctx.changes().notify_standings();
         job::cancel(&app.ctx, &world.sites[0].steward, id).await.unwrap();
         assert_eq!(next(&mut first).await, None, "the session is over");
         assert_eq!(next(&mut second).await, None, "the role is gone");

@@ -114,6 +114,11 @@ impl TermRange {
         if self.term.protects_by_growing() { self.max } else { self.min }
     }
 
+    /// Returns the value in the range that protects the party's data least.
+    pub const fn least_private(&self) -> f64 {
+        if self.term.protects_by_growing() { self.min } else { self.max }
+    }
+
     /// Returns the violation of a value; `None` if the range admits it.
     pub fn check(&self, value: f64) -> Option<Violation> {
         let Self { term, min, max, .. } = *self;

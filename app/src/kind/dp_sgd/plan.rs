@@ -5,6 +5,7 @@
 mod draft;
 mod layers;
 mod steps;
+mod terms;
 mod trials;
 
 use serde::{Deserialize, Serialize};
@@ -21,6 +22,7 @@ use undertone_privacy::{NoiseMultiplier, PrivacyUnit, SamplingRate, calibrate};
 
 pub use layers::{FrozenParts, ModelLayers};
 pub use steps::{ScheduleShape, StepOptimizer, StepOptions};
+pub use terms::{TermPlan, TermPlans};
 pub use trials::SelectionPlan;
 
 /// The fewest canaries of an audit.
@@ -101,6 +103,9 @@ pub struct TrainingPlan {
     /// The private selection at every private party.
     #[serde(default)]
     pub trials: SelectionPlan,
+    /// The terms that the owners set.
+    #[serde(default)]
+    pub terms: TermPlans,
     /// SHA-256 of the registry model with which the job begins; empty for random parameters.
     #[serde(default)]
     pub initial: String,
@@ -163,6 +168,7 @@ impl TrainingPlan {
             frozen: FrozenParts::default(),
             steps: StepOptions::default(),
             trials: SelectionPlan::default(),
+            terms: TermPlans::default(),
             initial: String::new(),
         })
     }
@@ -266,7 +272,7 @@ impl TrainingPlan {
             model,
             initial_model: Some(self.initial.clone()).filter(|digest| !digest.is_empty()),
             participants,
-            open_terms: Vec::new(),
+            open_terms: if self.private { self.terms.open_terms(self.rounds) } else { Vec::new() },
             tests,
             warm_start: WarmStart { epochs: self.epochs, batch: self.batch, learning_rate: self.warm_rate, seed: 1 },
             selection: selection.filter(|_| self.private),

@@ -10,6 +10,7 @@ mod field;
 pub(super) mod initial;
 mod offer;
 mod party;
+mod terms;
 pub(super) mod tight;
 
 use std::time::Duration;
@@ -240,6 +241,7 @@ pub fn Planner(
                     {FormField { name: "plan[lead]", at: "participants.0.dataset", label: "Lead: trains the warm start and evaluates" }
                         .choice(&initial.lead.to_string(), leads, make_setter(plan, |plan, text: String| plan.lead = text.parse().unwrap_or(plan.lead)))}
                     <div class="parties">{rows}</div>
+                    {terms::render_terms(plan, &initial)}
                 </fieldset>
                 <fieldset>
                     <legend>"Rounds"</legend>

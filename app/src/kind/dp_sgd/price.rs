@@ -4,8 +4,8 @@
 use undertone_api::budget::AccountStanding;
 use undertone_api::dataset::{Dataset, Visibility};
 use undertone_api::id::DatasetId;
-use undertone_api::job::JobKind;
 use undertone_api::job::dp_sgd::{Arm, Spec};
+use undertone_api::job::{JobKind, TermRange};
 use undertone_api::plan::{
     AffordableRounds, EpsilonCurve, FittingChange, PlanParameter, PricedPlan, RoundedKind as _, least_noise, offers,
 };
@@ -41,9 +41,20 @@ pub enum PartyVerdict {
         exact: u64,
         /// The effect on the other limited accounts, in a sentence each, and whether they admit it.
         others: Vec<(String, bool)>,
+        /// The effect of the terms that its owner sets; `None` if the plan leaves none to it.
+        terms: Option<TermEffect>,
     },
     /// The plan cannot be priced.
     Unpriced(String),
+}
+
+/// The effect of the terms that an owner sets, at the ends of their ranges.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TermEffect {
+    /// The job's ε by itself with the values that protect most, and with those that protect least.
+    pub epsilon: (f64, f64),
+    /// Whether each of them fits into the account.
+    pub fits: (bool, bool),
 }
 
 /// The effect of a plan on all parties.
@@ -61,11 +72,20 @@ pub struct PlanPrices {
 pub fn price_plan(spec: &Spec, datasets: &[Dataset], standings: &[(DatasetId, Vec<AccountStanding>)]) -> PlanPrices {
     let balances = collect_balances(datasets, standings);
     let priced = PricedPlan::from_spec(spec, datasets, &balances);
+    let extremes =
+        specs_at_ends(spec).map(|specs| specs.map(|spec| (PricedPlan::from_spec(&spec, datasets, &balances), spec)));
     let verdicts = spec
         .participants
         .iter()
         .filter_map(|party| datasets.iter().find(|dataset| dataset.id == party.dataset))
-        .map(|dataset| (dataset.id, price_party(spec, dataset, find_standings(standings, dataset.id), priced.as_ref())))
+        .map(|dataset| {
+            let standings = find_standings(standings, dataset.id);
+            let mut verdict = price_party(spec, dataset, standings, priced.as_ref());
+            if let (PartyVerdict::Pays { terms, .. }, Some(extremes)) = (&mut verdict, &extremes) {
+                *terms = price_terms(spec, dataset, standings, extremes);
+            }
+            (dataset.id, verdict)
+        })
         .collect();
     let buys = priced.as_ref().and_then(AffordableRounds::from_plan);
     PlanPrices { verdicts, buys, offers: offers(spec, datasets, &balances) }
@@ -106,10 +126,47 @@ fn price_party(
             curve: priced.curve(quote),
             exact,
             others: others(dataset, &charge, standings, Some(priced.rounds)),
+            terms: None,
         },
         Err(NoPayment::NoBudget) => PartyVerdict::NoBudget,
         Err(NoPayment::Unpriced(why)) => PartyVerdict::Unpriced(why),
     }
+}
+
+/// Returns the specs with the values of all open terms that protect most, and with those that protect least; `None` if no
+/// term is open.
+fn specs_at_ends(spec: &Spec) -> Option<[Spec; 2]> {
+    let spec_with = |value: fn(&TermRange) -> f64| {
+        let mut changed = spec.clone();
+        for party in &spec.participants {
+            for range in spec.open_terms(party.dataset) {
+                changed.set_term(party.dataset, range.term, value(&range));
+            }
+        }
+        changed
+    };
+    (!spec.open_terms.is_empty()).then(|| [spec_with(TermRange::most_private), spec_with(TermRange::least_private)])
+}
+
+/// Prices a party's open terms at the ends of their ranges, by the specs of [`specs_at_ends`] with their prices.
+fn price_terms(
+    spec: &Spec,
+    dataset: &Dataset,
+    standings: &[AccountStanding],
+    extremes: &[(Option<PricedPlan>, Spec); 2],
+) -> Option<TermEffect> {
+    if spec.open_terms(dataset.id).is_empty() {
+        return None;
+    }
+    let price = |(priced, spec): &(Option<PricedPlan>, Spec)| {
+        let charge = spec.cost(dataset)?;
+        let standing = standings.iter().find(|s| charge.is_on(s.unit, s.adjacency))?;
+        let payment = Payment::for_share(standing, priced.as_ref()?.find_quote(dataset.id)?, &charge).ok()?;
+        Some((payment.own, payment.ghost.fits))
+    };
+    let [most, least] = extremes.each_ref().map(price);
+    let (most, least) = most.zip(least)?;
+    Some(TermEffect { epsilon: (most.0, least.0), fits: (most.1, least.1) })
 }
 
 #[cfg(all(test, feature = "ssr"))]
@@ -158,6 +215,34 @@ mod tests {
             payments(&all).first().map(|(payment, _)| payment.own).expect("somebody pays")
         };
         assert!(own(1.0) > own(2.0) && own(2.0) > own(4.0));
+    }
+
+    #[test]
+    fn ranges_of_open_terms_are_priced_at_their_ends() {
+        let effects = |change: fn(&mut TrainingPlan)| -> Vec<super::TermEffect> {
+            let effect = |verdict| match verdict {
+                PartyVerdict::Pays { terms, .. } => terms,
+                _ => None,
+            };
+            verdicts(change).into_iter().filter_map(effect).collect()
+        };
+        assert_eq!(effects(|_| {}), []);
+        let own = |noise: f64| {
+            let all = verdicts(|plan| plan.parts.iter_mut().for_each(|part| part.noise = noise));
+            payments(&all).into_iter().map(|(payment, _)| payment.own).collect::<Vec<_>>()
+        };
+        let open = effects(|plan| {
+            plan.terms.noise.open = true;
+            (plan.terms.noise.min, plan.terms.noise.max) = (0.5, 8.0);
+        });
+        assert_eq!(open.iter().map(|effect| effect.epsilon.0).collect::<Vec<_>>(), own(8.0));
+        assert_eq!(open.iter().map(|effect| effect.epsilon.1).collect::<Vec<_>>(), own(0.5));
+        let fits = |noise: f64| {
+            let all = verdicts(|plan| plan.parts.iter_mut().for_each(|part| part.noise = noise));
+            payments(&all).into_iter().map(|(payment, _)| payment.ghost.fits).collect::<Vec<_>>()
+        };
+        assert_eq!(open.iter().map(|effect| effect.fits.0).collect::<Vec<_>>(), fits(8.0));
+        assert_eq!(open.iter().map(|effect| effect.fits.1).collect::<Vec<_>>(), fits(0.5));
     }
 
     #[test]

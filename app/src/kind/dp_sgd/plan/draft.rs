@@ -4,7 +4,8 @@
 use undertone_api::job::dp_sgd::{Ema, Optimizer, RateSchedule, Rounds, SelectionOptions, Spec};
 
 use super::{
-    DatasetPart, FrozenParts, ModelLayers, ScheduleShape, SelectionPlan, StepOptimizer, StepOptions, TrainingPlan,
+    DatasetPart, FrozenParts, ModelLayers, ScheduleShape, SelectionPlan, StepOptimizer, StepOptions, TermPlans,
+    TrainingPlan,
 };
 
 impl TrainingPlan {
@@ -28,6 +29,7 @@ impl TrainingPlan {
             spare: spec.spare_releases,
             layers: ModelLayers::from_model(&spec.model),
             initial: spec.initial_model.clone().unwrap_or_default(),
+            terms: TermPlans::from_spec(spec, &first.terms),
             trials: spec.selection.as_ref().map_or_else(SelectionPlan::default, convert_trials),
             ..*first
         };

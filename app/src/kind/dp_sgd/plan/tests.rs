@@ -1,5 +1,5 @@
 use undertone_api::dataset::Visibility;
-use undertone_api::job::JobKind;
+use undertone_api::job::{JobKind, TermName};
 
 use undertone_api::id::JobId;
 use undertone_api::job::dp_sgd::{
@@ -8,7 +8,7 @@ use undertone_api::job::dp_sgd::{
 use undertone_api::model::{InitialModelChoice, ModelSource};
 use undertone_api::signed::ModelOrigin;
 
-use super::{FrozenParts, ModelLayers, ScheduleShape, StepOptimizer, StepOptions, TrainingPlan};
+use super::{FrozenParts, ModelLayers, ScheduleShape, StepOptimizer, StepOptions, TermPlan, TrainingPlan};
 use crate::testing::example;
 
 #[test]
@@ -104,6 +104,10 @@ fn elaborate() -> TrainingPlan {
     };
     plan.trials.on = true;
     plan.open = true;
+    plan.terms.noise = TermPlan { open: true, min: 0.25, max: 40.0 };
+    plan.terms.clip = TermPlan { open: true, min: 0.5, max: 2.0 };
+    plan.terms.rate.open = true;
+    (plan.terms.rounds, plan.terms.least_rounds) = (true, 7);
     plan
 }
 
@@ -126,6 +130,10 @@ fn elaborate_plan_is_in_the_spec_and_valid() {
     assert!(spec.participants.iter().filter_map(|party| party.noise).all(|n| n.clipping == Clipping::PerLayer));
     assert_eq!(spec.selection.as_ref().expect("it was asked for").candidates.len(), 3);
     assert_eq!(spec.rounds(Arm::Private).expect("it runs").exchange.precision, Precision::Int8);
+    let ranges: Vec<_> = spec.open_terms.iter().map(|open| (open.term, open.min, open.max)).collect();
+    let noise = (TermName::NoiseMultiplier, 0.25, 40.0);
+    let rate = (TermName::SamplingRate, 0.001, 0.5);
+    assert_eq!(ranges, [noise, (TermName::Clip, 0.5, 2.0), rate, (TermName::Rounds, 7.0, 40.0)]);
 }
 
 #[test]
@@ -174,7 +182,7 @@ fn elaborate_and_old_plan_links_are_parsed() {
     let plan = elaborate();
     assert_eq!(TrainingPlan::from_query(&text(&plan)), Some(plan));
     let plain = TrainingPlan::first(&example::datasets(), &example::standings()).expect("there are datasets");
-    let news = ["plan[layers]", "plan[frozen]", "plan[steps]", "plan[trials]"];
+    let news = ["plan[layers]", "plan[frozen]", "plan[steps]", "plan[trials]", "plan[terms]"];
     let old: Vec<_> =
         text(&plain).split('&').filter(|f| !news.iter().any(|n| f.starts_with(n))).map(str::to_owned).collect();
     assert_eq!(TrainingPlan::from_query(&old.join("&")), Some(plain));

@@ -12,7 +12,7 @@ use undertone_privacy::ledger::FilterKind;
 
 use crate::component::gauge::Gauge;
 use crate::kind::cost::render_violations;
-use crate::kind::dp_sgd::{PartyVerdict, PlanPrices, TrainingPlan};
+use crate::kind::dp_sgd::{PartyVerdict, PlanPrices, TermEffect, TrainingPlan};
 use crate::standing::Payment;
 use crate::words;
 
@@ -79,7 +79,7 @@ fn render_verdict(verdict: PartyVerdict) -> AnyView {
             view! { <p class="bad-text">"Its owner has not set a budget for this unit."</p> }.into_any()
         }
         PartyVerdict::Unpriced(why) => view! { <p class="bad-text">{why}</p> }.into_any(),
-        PartyVerdict::Pays { payment, rounds_that_fit, epochs, least_noise, exact, others, .. } => {
+        PartyVerdict::Pays { payment, rounds_that_fit, epochs, least_noise, exact, others, terms, .. } => {
             let Payment { reading, ghost, .. } = *payment;
             let room = describe_room(rounds_that_fit, epochs.1, least_noise);
             view! {
@@ -87,6 +87,7 @@ fn render_verdict(verdict: PartyVerdict) -> AnyView {
                 <p class="hint" class:bad-text=!ghost.fits>{describe_charge(&payment, epochs.0)}{room}</p>
                 {(payment.filter == FilterKind::Gaussian).then(|| line("Gaussian filter: the first release spends the whole job."))}
                 {ghost.fits.then(|| view! { <p class="hint">{describe_remainder(&payment)}</p> })}
+                {terms.map(|terms| view! { <p class="hint" class:bad-text=!terms.fits.0>{describe_terms(&terms)}</p> })}
                 {(exact > 0).then(|| render_exact_releases(exact))}
                 {others.into_iter().map(|(effect, fits)| view! { <p class="hint" class:bad-text=!fits>{effect}</p> }).collect_view()}
             }
@@ -102,6 +103,21 @@ fn describe_charge(payment: &Payment, epochs: f64) -> String {
         words::epsilon(payment.own),
         words::releases(payment.releases, &payment.event),
         format_passes(epochs),
+    )
+}
+
+/// Describes the effect of the terms that the owner sets.
+fn describe_terms(terms: &TermEffect) -> String {
+    let (most, least) = terms.epsilon;
+    let fit = match terms.fits {
+        (true, true) => "both fit",
+        (true, false) => "the first fits, the second does not",
+        (false, _) => "neither fits",
+    };
+    format!(
+        "Its owner sets its terms: ε {} by itself with the values that protect most, {} with those that protect least; {fit}.",
+        words::epsilon(most),
+        words::epsilon(least)
     )
 }
 

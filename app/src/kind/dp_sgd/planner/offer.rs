@@ -49,8 +49,14 @@ fn apply_offer(plan: &TrainingPlan, offered: &FittingChange) -> TrainingPlan {
     let mut plan = plan.clone();
     for (dataset, _, _, to) in &offered.values {
         match offered.knob {
-            PlanParameter::Rounds => plan.rounds = *to as u32,
+            PlanParameter::Rounds => {
+                plan.rounds = *to as u32;
+                plan.terms.least_rounds = plan.terms.least_rounds.min(plan.rounds);
+            }
             knob => {
+                // The ranges of open terms contain the plan's own values.
+                let range = if knob == PlanParameter::Noise { &mut plan.terms.noise } else { &mut plan.terms.rate };
+                range.include(*to);
                 for part in plan.parts.iter_mut().filter(|part| part.dataset == *dataset) {
                     *(if knob == PlanParameter::Noise { &mut part.noise } else { &mut part.rate }) = *to;
                 }

@@ -22,7 +22,6 @@
 mod attack;
 mod cell;
 mod labels;
-mod quality;
 mod recipe;
 mod scene;
 mod shadow;
@@ -40,7 +39,6 @@ use undertone_worker::speech::model::Model;
 use crate::report::{Outcome, Report};
 use attack::{AttackArea, MembershipAttacker};
 use cell::{GridCell, NoiseChoice};
-use quality::FrameQuality;
 use scene::{ArmsConsortium, TESTS};
 
 /// The time limit of one job.
@@ -111,7 +109,7 @@ impl Shared {
         let mut shared = Self { scene, attacker, bounds: Default::default() };
         for (side, (arm, model)) in shared.attacker.shared_models().into_iter().enumerate() {
             for test in 0..TESTS.len() {
-                shared.bounds[test][side] = shared.attacker.measure(&model, test).accuracy;
+                shared.bounds[test][side] = shared.attacker.classify(&model, test).accuracy();
             }
             // Nothing of the private data is in the public model, and exact gradients have no bound.
             let epsilon = if arm == "public" { Some(0.0) } else { None };
@@ -174,15 +172,16 @@ impl Shared {
             say(report, line)?;
         }
         for (test, area) in areas.into_iter().enumerate() {
-            let FrameQuality { frames, accuracy, macro_f1 } = self.attacker.measure(model, test);
+            let tally = self.attacker.classify(model, test);
+            let accuracy = tally.accuracy();
             let [public, open] = self.bounds[test];
             let recovered = (open - public > LEAST_GAIN).then(|| (accuracy - public) / (open - public));
             let AttackArea { auc, low, high } = area.ok_or("a site without members or without others")?;
             say(
                 report,
                 json!({
-                    "cell": cell, "arm": arm, "test": TESTS[test].0, "frames": frames, "accuracy": rounded(accuracy),
-                    "macro_f1": rounded(macro_f1), "epsilon": epsilon,
+                    "cell": cell, "arm": arm, "test": TESTS[test].0, "frames": tally.frames(), "accuracy": rounded(accuracy),
+                    "macro_f1": rounded(tally.macro_f1()), "epsilon": epsilon,
                     "recovered": recovered.filter(|_| arm != "public").map(rounded), "membership_auc": auc,
                     "membership_auc_low": low, "membership_auc_high": high,
                 }),

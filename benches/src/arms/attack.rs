@@ -13,10 +13,9 @@ use undertone_api::report::ReportFile;
 use undertone_privacy::PrivacyUnit;
 use undertone_privacy::membership::{Auc, at_rate, rate_interval};
 use undertone_worker::speech::dataset::{Dataset, Split};
-use undertone_worker::speech::model::Model;
 use undertone_worker::speech::model::gradient::{Engine, Example};
+use undertone_worker::speech::model::{FrameTally, Model};
 
-use super::quality::FrameQuality;
 use super::scene::{ArmsConsortium, HELD, PRIVATE, TESTS};
 use super::shadow::{self, ShadowTraining};
 use super::{percent, rounded};
@@ -109,9 +108,12 @@ impl MembershipAttacker {
         [("public", self.start.clone()), ("open", self.open.clone())]
     }
 
-    /// Measures a model on a test set of [`TESTS`].
-    pub(super) fn measure(&mut self, model: &Model, test: usize) -> FrameQuality {
-        FrameQuality::measure(&mut self.engine, model, &self.tests[test])
+    /// Classifies all recordings of a test set of [`TESTS`].
+    pub(super) fn classify(&mut self, model: &Model, test: usize) -> FrameTally {
+        let examples = examples(&self.tests[test], Split::Test);
+        let mut tally = FrameTally::new(model.shape().classes);
+        self.engine.classify(model, &examples, &mut |number, logits| tally.add(examples[number].labels, logits));
+        tally
     }
 
     /// Runs all attacks on a model. Returns the lines of the report, and the areas of the strongest attack for each of

@@ -25,6 +25,10 @@ pub struct ArmComparison {
     pub accuracy: f64,
     /// Mean cross-entropy in nats.
     pub loss: f64,
+    /// Macro-F1: the mean F1 of the classes with frames in the test set, 0 to 1. Absent for models with CTC, while the
+    /// job runs, and in reports of earlier workers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub macro_f1: Option<f64>,
     /// The accuracy less that of the public arm; absent for that arm itself.
     #[serde(default)]
     pub difference: Option<f64>,
@@ -81,6 +85,7 @@ impl ArmComparison {
                 frames: cell.frames,
                 accuracy: cell.accuracy,
                 loss: cell.loss,
+                macro_f1: cell.macro_f1,
                 difference: None,
                 recovered: None,
                 words: cell.words,
@@ -95,6 +100,7 @@ impl ArmComparison {
             frames: figure.frames,
             accuracy: figure.accuracy,
             loss: figure.loss,
+            macro_f1: None,
             difference: None,
             recovered: None,
             words: None,

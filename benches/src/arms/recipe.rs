@@ -15,7 +15,8 @@
 //! | `local` | local steps | `precision` | `f32`, `bf16`, `int8` |
 //! | `schedule` | `constant`, `linear`, `cosine` (down to 0) | `weights` | `expected_batch`, `equal` |
 //! | `cell` | `lstm`, `gru` | `layers`, `bidirectional`, `normalize`, `context` | the model |
-//! | `loss` | `cross_entropy`, `ctc` | | |
+//! | `loss` | `cross_entropy`, `ctc` | `shadows` | shadow models of the likelihood ratio, even |
+//! | `labels` | `states`, `senones`, `original` (9,096 classes) | | |
 
 use serde_json::{Value, json};
 use support::stage::TestResult;
@@ -25,11 +26,16 @@ use undertone_api::job::dp_sgd::{
 };
 use undertone_privacy::{PrivacyUnit, SamplingRate};
 
+use super::labels::LabelSet;
 use super::scene::{ArmsConsortium, TESTS, parties};
+use super::shadow::ShadowTraining;
 
 /// The parameters of training.
 #[derive(Debug, Clone)]
 pub(super) struct TrainingRecipe {
+    pub(super) labels: LabelSet,
+    /// Shadow models of the likelihood ratio, an even number.
+    shadows: u32,
     pub(super) model: AcousticModel,
     pub(super) warm: u32,
     warm_lr: f64,
@@ -57,7 +63,9 @@ pub(super) struct TrainingRecipe {
 impl Default for TrainingRecipe {
     fn default() -> Self {
         Self {
-            model: AcousticModel::lstm(200, None),
+            labels: LabelSet::States,
+            shadows: 4,
+            model: AcousticModel::lstm(64, None),
             warm: 25,
             warm_lr: 2e-3,
             open: 60,
@@ -102,11 +110,16 @@ impl TrainingRecipe {
             changed.set(key.trim(), value.trim()).map_err(|error| format!("{change}: {error}"))?;
             changed.changes.push(change.to_owned());
         }
+        if changed.shadows == 0 || changed.shadows % 2 == 1 {
+            return Err("shadows: an even number, at least 2".into());
+        }
         Ok(changed)
     }
 
     fn set(&mut self, key: &str, value: &str) -> TestResult<()> {
         match key {
+            "labels" => self.labels = word(value)?,
+            "shadows" => self.shadows = value.parse()?,
             "hidden" => self.model.hidden = value.parse()?,
             "cell" => self.model.cell = word::<RecurrentCell>(value)?,
             "layers" => self.model.layers = value.parse()?,
@@ -151,7 +164,7 @@ impl TrainingRecipe {
 
     /// Returns the parameters and the changes for the report.
     pub(super) fn to_json(&self) -> Value {
-        json!({ "changes": self.changes, "rounds": self.rounds, "rate": self.rate, "lead_rate": self.lead_rate, "lr": self.lr,
+        json!({ "labels": self.labels, "classes": self.labels.classes(), "shadows": self.shadows, "changes": self.changes, "rounds": self.rounds, "rate": self.rate, "lead_rate": self.lead_rate, "lr": self.lr,
             "optimizer": self.optimizer, "clip": self.clip, "clipping": self.clipping, "ema": self.ema, "train": self.train,
             "local_steps": self.local, "precision": self.precision, "schedule": self.schedule, "weights": self.weights,
             "model": self.model, "warm_epochs": self.warm, "open_rounds": self.open })
@@ -200,6 +213,11 @@ impl TrainingRecipe {
             spare_releases: 0,
             checkpoint_every: 10_000,
         })
+    }
+
+    /// Returns how shadow models are trained: as open pooling.
+    pub(super) const fn shadow_training(&self) -> ShadowTraining {
+        ShadowTraining { models: self.shadows, rounds: self.open, learning_rate: self.open_lr, rate: self.open_rate }
     }
 
     /// Returns the rounds of open pooling.

@@ -3,7 +3,9 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use sha2::{Digest as _, Sha256};
 use support::stage::{SiteDataset, SpeechCorpus, TestConsortium, TestDatabase, TestResult};
+use tempfile::TempDir;
 use undertone_api::budget::NewBudget;
 use undertone_api::id::JobId;
 use undertone_api::job::dp_sgd::{Arm, Spec};
@@ -13,13 +15,16 @@ use undertone_worker::site::folder::Folder;
 use undertone_worker::speech::dataset::Dataset;
 use undertone_worker::speech::model::Model;
 
-/// The number of senones of the labels' acoustic model.
-const CLASSES: &str = "5126";
-const OUTLIER: &str = "3331";
-/// The private datasets, each at the site after the lead's, in order.
+use super::labels::{self, LabelSet};
+
+/// The subset of the outlier's readers.
+const READERS: &str = "librispeech-test-other";
+/// The private datasets, each at the site after the lead's, in order; the last is the outlier's.
 pub(super) const PRIVATE: [&str; 3] = ["private-1", "private-2", "private-3"];
+/// The other recordings of the same speakers, at the lead, in the order of [`PRIVATE`].
+pub(super) const HELD: [&str; 3] = ["held-1", "held-2", "outlier-test"];
 /// The test sets: name, dataset.
-pub(super) const TESTS: [(&str, &str); 2] = [("an4-test", "an4-test"), ("outlier", "outlier-test")];
+pub(super) const TESTS: [(&str, &str); 2] = [("common", "common-test"), ("outlier", "outlier-test")];
 /// The ε of a budget for all cells together.
 const PLENTY: f64 = 1e4;
 
@@ -36,17 +41,56 @@ fn names(folder: &Path) -> TestResult<Vec<String>> {
     Ok(names)
 }
 
-/// Returns the ids of a reader's recordings, sorted.
-fn utterances(reader: &Path) -> TestResult<Vec<String>> {
-    let mut ids = Vec::new();
-    for chapter in names(reader)? {
-        let files = names(&reader.join(&chapter))?;
-        ids.extend(
-            files.iter().filter_map(|file| file.strip_suffix(".flac").or(file.strip_suffix(".wav"))).map(str::to_owned),
-        );
+/// Returns the ids of the recordings of a subset's speakers: those for training, and those held out.
+fn divide(subset: &Path, speakers: &[String]) -> TestResult<[Vec<String>; 2]> {
+    let mut sides = [Vec::new(), Vec::new()];
+    for speaker in speakers {
+        for chapter in names(&subset.join(speaker))? {
+            for file in names(&subset.join(speaker).join(&chapter))? {
+                let id = file.strip_suffix(".flac").or(file.strip_suffix(".wav"));
+                let Some(id) = id else { continue };
+                sides[usize::from(!is_member(id))].push(id.to_owned());
+            }
+        }
     }
-    ids.sort();
-    Ok(ids)
+    Ok(sides)
+}
+
+/// Decides by a coin whether a recording is for training: with probability 2/3, from the digest of its id.
+fn is_member(id: &str) -> bool {
+    Sha256::digest(id).first().is_some_and(|byte| *byte < 171)
+}
+
+/// Returns the datasets of each site: the lead's, then those of the private sites.
+fn plan_datasets(corpus: &SpeechCorpus, labels: LabelSet, work: &Path) -> TestResult<Vec<Vec<SiteDataset>>> {
+    let classes = labels.classes().to_string();
+    // By name: positions in a list depend on all its elements, so private data accept neither --speaker-range nor --first.
+    let speakers = names(&corpus.folder().join("an4-train"))?;
+    let some = |range: Range<usize>| speakers.get(range).ok_or("an4-train has 74 speakers");
+    let public = some(0..20)?.join(",");
+    let choice = ["--subset", "an4-train", "--speakers", &public, "--classes", &classes];
+    let mut lead = vec![SiteDataset::new("public", "public", &choice)];
+    let choice = ["--subset", "an4-test", "--hold-out", "1", "--classes", &classes];
+    lead.push(SiteDataset::new("common-test", "public", &choice));
+    let readers = names(&corpus.folder().join(READERS))?;
+    let sites = [("an4-train", some(20..47)?), ("an4-train", some(47..74)?), (READERS, readers.as_slice())];
+    let mut others = Vec::new();
+    for (index, (subset, speakers)) in sites.into_iter().enumerate() {
+        let [members, held] = divide(&corpus.folder().join(subset), speakers)?;
+        let list = |name: &str, ids: &[String]| -> TestResult<String> {
+            let path = work.join(format!("{name}.txt"));
+            std::fs::write(&path, ids.join("\n"))?;
+            Ok(path.to_string_lossy().into_owned())
+        };
+        let file = list(PRIVATE[index], &members)?;
+        let choice = ["--subset", subset, "--utterances-from", &file, "--classes", &classes];
+        others.push(vec![SiteDataset::new(PRIVATE[index], "open", &choice)]);
+        let file = list(HELD[index], &held)?;
+        let choice = ["--subset", subset, "--utterances-from", &file, "--hold-out", "1", "--classes", &classes];
+        lead.push(SiteDataset::new(HELD[index], "public", &choice));
+    }
+    others.insert(0, lead);
+    Ok(others)
 }
 
 /// The consortium.
@@ -61,44 +105,24 @@ impl ArmsConsortium {
     ///
     /// # Errors
     /// Any step that does not work as documented, or missing data.
-    pub(super) async fn set() -> TestResult<Self> {
+    pub(super) async fn set(labels: LabelSet, delta: f64) -> TestResult<Self> {
         let Some(corpus) = SpeechCorpus::real() else {
             return Err("the speech data are not there: set UNDERTONE_DATA to the folder that holds `speech/`".into());
+        };
+        let work = TempDir::with_prefix("undertone-arms-")?;
+        let corpus = match labels {
+            LabelSet::States => {
+                let states = work.path().join("states.jsonl");
+                labels::write_states(corpus.alignments(), &states)?;
+                corpus.with_alignments(states)
+            }
+            LabelSet::Senones | LabelSet::Original => corpus,
         };
         let mut stage =
             TestConsortium::set(TestDatabase::Sqlite, &["Public library", "Private 1", "Private 2", "Private 3"])
                 .await?;
-        // By name: positions in a list depend on all its elements, so private data accept neither --speaker-range nor
-        // --first.
-        let speakers = names(&corpus.folder().join("an4-train"))?;
-        let an4 = |name: &str, visibility, range: Range<usize>| {
-            let speakers = speakers.get(range).ok_or("an4-train has 74 speakers")?.join(",");
-            let choice = ["--subset", "an4-train", "--speakers", &speakers, "--classes", CLASSES];
-            TestResult::Ok(SiteDataset::new(name, visibility, &choice))
-        };
-        let readings = utterances(&corpus.folder().join("librispeech-test-other").join(OUTLIER))?;
-        let first = readings.get(..6).ok_or("the outlier has read more than six utterances")?.join(",");
-        let reader = |name: &str, visibility, more: &[&str]| {
-            let mut holding = SiteDataset::new(
-                name,
-                visibility,
-                &["--subset", "librispeech-test-other", "--speakers", OUTLIER, "--classes", CLASSES],
-            );
-            holding.choice.extend(more.iter().map(|word| (*word).to_owned()));
-            holding
-        };
-        let test =
-            SiteDataset::new("an4-test", "public", &["--subset", "an4-test", "--hold-out", "1", "--classes", CLASSES]);
-        let plans = [
-            vec![
-                an4("public", "public", 0..20)?,
-                test,
-                reader("outlier-test", "public", &["--skip", "6", "--hold-out", "1"]),
-            ],
-            vec![an4(PRIVATE[0], "open", 20..47)?],
-            vec![an4(PRIVATE[1], "open", 47..74)?],
-            vec![reader(PRIVATE[2], "open", &["--utterances", &first])],
-        ];
+        let plans = plan_datasets(&corpus, labels, work.path())?;
+        let budget = format!("[budget.record]\nepsilon = 1e4\ndelta = {delta:e}");
         for (site, holdings) in stage.sites.iter_mut().zip(plans) {
             for holding in holdings {
                 site.prepare(&corpus, holding)?;
@@ -106,7 +130,7 @@ impl ArmsConsortium {
             for (from, to) in [
                 ("most_epsilon_per_job = 4.0", "most_epsilon_per_job = 1e4"),
                 ("least_noise_multiplier = 0.5", "least_noise_multiplier = 0.05"),
-                ("[budget.record]\nepsilon = 8.0\ndelta = 1e-6", "[budget.record]\nepsilon = 1e4\ndelta = 1e-5"),
+                ("[budget.record]\nepsilon = 8.0\ndelta = 1e-6", &budget),
             ] {
                 site.edit_policy(from, to)?;
             }
@@ -114,7 +138,7 @@ impl ArmsConsortium {
         stage.open().await?;
         let scene = Self { stage, warm: None };
         // Open data are charged nothing, but a job requires a budget.
-        scene.budget(PrivacyUnit::Record, 1e-5).await?;
+        scene.budget(PrivacyUnit::Record, delta).await?;
         Ok(scene)
     }
 

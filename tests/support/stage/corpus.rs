@@ -53,6 +53,12 @@ impl SpeechCorpus {
         alignments.is_file().then_some(Self { folder, alignments })
     }
 
+    /// Replaces the labels by another file of them.
+    #[must_use]
+    pub fn with_alignments(self, alignments: PathBuf) -> Self {
+        Self { alignments, ..self }
+    }
+
     /// Returns the folder of recordings.
     pub fn folder(&self) -> &Path {
         &self.folder

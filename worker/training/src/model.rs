@@ -28,6 +28,7 @@ mod file;
 pub mod gradient;
 mod shape;
 pub mod subset;
+mod tally;
 mod usage;
 
 use rand_chacha::ChaCha20Rng;
@@ -38,6 +39,7 @@ use crate::layers::Layer as _;
 
 pub use file::ModelError;
 pub use shape::ModelShape;
+pub use tally::FrameTally;
 pub use usage::{FeatureSettings, ModelUsage};
 
 /// Mean and deviation of each coefficient, from public data.

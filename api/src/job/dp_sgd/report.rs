@@ -32,6 +32,10 @@ pub struct TestResult {
     pub accuracy: f64,
     /// Mean cross-entropy in nats.
     pub loss: f64,
+    /// Macro-F1: the mean F1 of the classes with frames in the test set, 0 to 1. Absent for models with CTC, whose
+    /// labels have no times, and in reports of earlier workers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub macro_f1: Option<f64>,
     /// The word errors of the best path of a model with CTC, without a lexicon or a language model. Absent for other
     /// models, and for a test set without characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -244,7 +244,14 @@ fn training_report(spec: &TrainingSpec) -> TrainingReport {
         tests: spec
             .tests
             .iter()
-            .map(|test| TestResult { test: test.name.clone(), frames: 48_213, accuracy, loss: 2.21, words: None })
+            .map(|test| TestResult {
+                test: test.name.clone(),
+                frames: 48_213,
+                accuracy,
+                loss: 2.21,
+                macro_f1: Some(accuracy * 0.6),
+                words: None,
+            })
             .collect(),
     };
     TrainingReport {

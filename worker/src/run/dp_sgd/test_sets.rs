@@ -13,8 +13,8 @@ use crate::dp::layers::output::FrameScore;
 use crate::run::{Artifacts, RunContext, RunError, check_cancelled};
 use crate::speech::dataset::{Dataset, Split};
 use crate::speech::decode::CharacterSet;
-use crate::speech::model::Model;
 use crate::speech::model::gradient::Engine;
+use crate::speech::model::{FrameTally, Model};
 use crate::speech::prepare::spell::CHARACTERS_FILE;
 use crate::speech::transcribe::transcript::wer::WordErrors as WordCounts;
 
@@ -36,6 +36,8 @@ pub(super) struct SpeechTestSets {
     sets: Vec<SpeechTestSet>,
     /// Their contents, in the same order.
     contents: Vec<PublicContent>,
+    /// Whether each label is that of its own frame, as CTC does not require.
+    has_times: bool,
 }
 
 impl SpeechTestSets {
@@ -61,7 +63,7 @@ impl SpeechTestSets {
         let sets: Vec<SpeechTestSet> = spec.tests.iter().map(open).collect::<Result<_, RunError>>()?;
         let content = |(test, set): (&TestSet, &SpeechTestSet)| content_of(test.dataset, &set.dataset);
         let contents = spec.tests.iter().zip(&sets).map(content).collect();
-        Ok(Self { sets, contents })
+        Ok(Self { sets, contents, has_times: spec.model.loss == TrainingLoss::CrossEntropy })
     }
 
     /// Returns the contents of the lead's training and test data, each once: all of it is public.
@@ -107,10 +109,37 @@ impl SpeechTestSets {
                 frames: score.frames,
                 accuracy: score.accuracy(),
                 loss: score.mean_loss(),
+                macro_f1: None,
                 words: None,
             });
         }
         Ok(results)
+    }
+
+    /// Returns the macro-F1 of a model on each test set, in the spec's order; `None` for models with CTC, whose labels
+    /// have no times.
+    ///
+    /// # Errors
+    /// [`RunError::Stopped`] when the exchange is stopped.
+    pub(super) fn measure_macro_f1(
+        &self,
+        model: &Model,
+        engine: &mut Engine,
+        exchange: &dyn RunContext,
+    ) -> Result<Vec<Option<f64>>, RunError> {
+        let measure = |set: &SpeechTestSet| {
+            if !self.has_times {
+                return Ok(None);
+            }
+            let mut tally = FrameTally::new(model.shape().classes);
+            for chunk in set.utterances.chunks(UTTERANCES) {
+                check_cancelled(exchange)?;
+                let examples: Vec<_> = chunk.iter().map(|i| as_example(&set.dataset, *i)).collect();
+                engine.classify(model, &examples, &mut |number, logits| tally.add(examples[number].labels, logits));
+            }
+            Ok(Some(tally.macro_f1()))
+        };
+        self.sets.iter().map(measure).collect()
     }
 
     /// Returns the word errors of a model with CTC on each test set that names its characters, in the spec's order. The

@@ -25,7 +25,9 @@ pub(super) fn submit_arm(
 ) -> Result<ArmResult, RunError> {
     exchange.put_file(&format!("model-{}.safetensors", arm.series()), trained.model.to_safetensors()?)?;
     let words = tests.count_word_errors(&trained.model, engine, exchange)?;
+    let macro_f1 = tests.measure_macro_f1(&trained.model, engine, exchange)?;
     let results = tests.measure(&trained.model, engine, exchange)?;
-    let tests = results.into_iter().zip(words).map(|(result, words)| TestResult { words, ..result }).collect();
+    let all = results.into_iter().zip(words).zip(macro_f1);
+    let tests = all.map(|((result, words), macro_f1)| TestResult { words, macro_f1, ..result }).collect();
     Ok(ArmResult { arm, rounds, seconds: trained.seconds, tests })
 }

@@ -78,6 +78,7 @@ fn render_table<'a>(test: &str, rows: impl Iterator<Item = &'a ArmComparison>) -
     let rows: Vec<_> = rows.collect();
     // Only models with CTC recognize words.
     let has_words = rows.iter().any(|one| one.words.is_some());
+    let has_f1 = rows.iter().any(|one| one.macro_f1.is_some());
     let mut frames = 0;
     let mut lines = Vec::new();
     for one in rows {
@@ -88,6 +89,7 @@ fn render_table<'a>(test: &str, rows: impl Iterator<Item = &'a ArmComparison>) -
                 <th scope="row">{arm_title(&one.arm)}</th>
                 <td data-label="right" class="number"><strong>{format!("{:.2} %", one.accuracy * 100.0)}</strong></td>
                 {has_words.then(|| view! { <td data-label="wrong words" class="number">{rate}</td> })}
+                {has_f1.then(|| view! { <td data-label="macro-F1" class="number">{one.macro_f1.map_or_else(|| "–".to_owned(), words::percent)}</td> })}
                 <td data-label="loss" class="number">{format!("{:.3}", one.loss)}</td>
                 <td data-label="difference" class="number">{one.difference.map_or_else(|| "–".to_owned(), words::points)}</td>
                 <td data-label="of the gain" class="number">{one.recovered.map_or_else(|| "–".to_owned(), format_share)}</td>
@@ -101,6 +103,7 @@ fn render_table<'a>(test: &str, rows: impl Iterator<Item = &'a ArmComparison>) -
                 <th scope="col">"Trained on"</th>
                 <th scope="col" class="number">"Frames correct"</th>
                 {has_words.then(|| view! { <th scope="col" class="number">"Word error rate"</th> })}
+                {has_f1.then(|| view! { <th scope="col" class="number">"Macro-F1"</th> })}
                 <th scope="col" class="number">"Loss, nats"</th>
                 <th scope="col" class="number">"Difference from public only"</th>
                 <th scope="col" class="number">"Share of open pooling’s gain"</th>
@@ -155,7 +158,7 @@ mod tests {
 
     use super::render_table;
 
-    fn table(words: Option<WordErrors>) -> String {
+    fn table(words: Option<WordErrors>, macro_f1: Option<f64>) -> String {
         use leptos::prelude::RenderHtml as _;
 
         let one = ArmComparison {
@@ -166,6 +169,7 @@ mod tests {
             frames: 100,
             accuracy: 0.5,
             loss: 1.0,
+            macro_f1,
             difference: None,
             recovered: None,
             words,
@@ -176,8 +180,15 @@ mod tests {
     #[test]
     fn word_error_rates_are_shown_where_words_were_recognized() {
         let errors = WordErrors { words: 8, substitutions: 1, insertions: 1, deletions: 0 };
-        let html = table(Some(errors));
+        let html = table(Some(errors), None);
         assert!(html.contains("Word error rate") && html.contains("25.0"), "{html}");
-        assert!(!table(None).contains("Word error rate"));
+        assert!(!table(None, None).contains("Word error rate"));
+    }
+
+    #[test]
+    fn macro_f1_is_shown_where_it_was_measured() {
+        let html = table(None, Some(0.312));
+        assert!(html.contains("Macro-F1") && html.contains("31.2"), "{html}");
+        assert!(!table(None, None).contains("Macro-F1"));
     }
 }

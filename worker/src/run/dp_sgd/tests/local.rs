@@ -32,6 +32,8 @@ fn local_steps_end_with_the_same_bits_and_learn() {
     let accuracy = |arm: usize| arms[arm].tests[0].accuracy;
     assert!(accuracy(0) < 0.6, "untrained: {}", accuracy(0));
     assert!(accuracy(1) > 0.8 && accuracy(2) > 0.7, "open {}, private {}", accuracy(1), accuracy(2));
+    let macro_f1 = |arm: usize| arms[arm].tests[0].macro_f1.expect("labels of frames have times");
+    assert!(macro_f1(1) > macro_f1(0) && (0.5..=1.0).contains(&macro_f1(1)), "{} and {}", macro_f1(0), macro_f1(1));
     for series in ["open", "private"] {
         let lead = job.parameters(0, series);
         assert!(job.parameters(1, series) == lead && job.parameters(2, series) == lead, "{series}");

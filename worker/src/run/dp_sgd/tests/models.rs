@@ -75,6 +75,7 @@ fn ctc_trains_for_the_same_payments() {
     job.run_all();
     for arm in report(&job).arms {
         let words = arm.tests[0].words.expect("the test set has characters");
+        assert_eq!(arm.tests[0].macro_f1, None, "labels of CTC have no times");
         assert!(words.words > 0 && words.rate().is_some(), "{words:?}");
         assert!(words.substitutions + words.deletions <= words.words, "{words:?}");
     }

@@ -138,16 +138,13 @@ impl<'a> PhraseAuthor<'a> {
         for sentence in text.sentences() {
             history.push(self.end);
             for word in sentence {
-                match self.numbers.get(word).copied().filter(|number| *number < self.end) {
-                    Some(number) => {
-                        log -= self.forward.probability(&history, number).ln();
-                        known += 1;
-                        history.push(number);
-                    }
-                    None => {
-                        unknown += 1;
-                        history.clear();
-                    }
+                if let Some(number) = self.numbers.get(word).copied().filter(|number| *number < self.end) {
+                    log -= self.forward.probability(&history, number).ln();
+                    known += 1;
+                    history.push(number);
+                } else {
+                    unknown += 1;
+                    history.clear();
                 }
             }
         }

@@ -176,7 +176,9 @@ impl KneserNeyModel {
             tables.push(FollowerTable::new(&grams));
             // A shorter history counts distinct n-grams.
             grams.dedup();
-            grams.iter_mut().for_each(|gram| gram[farthest] = ABSENT);
+            for gram in &mut grams {
+                gram[farthest] = ABSENT;
+            }
         }
         tables.reverse();
         Self { tables, unknown }

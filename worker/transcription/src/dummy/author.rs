@@ -6,7 +6,7 @@
 //!
 //! **Words that the text has not** are a tenth or more of another text of its kind, so phrases without them would be easy to tell. They
 //! are drawn from a public list by frequency, as often as the smoothing expects. A word of the vocabulary that the text has
-//! seldom or never is put in the place of another rare word, one with the same ending where there is one: otherwise each of its phrases would be the same, or no
+//! seldom or not is put in the place of another rare word, one with the same ending where there is one: otherwise each of its phrases would be the same, or no
 //! sentence.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};

@@ -18,6 +18,7 @@
 //! | `dummy` | detection of dummies, an engine's and recorded ones: area, accuracy, with intervals |
 //! | `channel` | voices and sources of dummies together: told apart, speaker attack, word errors, one row each |
 //! | `distance` | three attacks on counts of public texts, by distance: topic, style and kind of a conversation |
+//! | `dummy_text` | the model of the dummies' text against an earlier trigram: perplexity, and classifiers of texts |
 //! | `memory` | peak memory of two recordings, one ten times as long; fails when it is not flat |
 //!
 //! `words`, `engines`, `dummy` and `channel` need PocketSphinx (`UNDERTONE_ALIGNER`), espeak-ng and flite; all but `cost`, `histogram` and
@@ -30,6 +31,7 @@ mod cost;
 mod distance;
 mod document;
 mod dummy;
+mod dummy_text;
 mod engines;
 mod histogram;
 mod memory;
@@ -75,6 +77,7 @@ async fn measure(report: &mut Report) -> TestResult<()> {
             "dummy" => dummy::measure(report, &sizes, &mut stages).await?,
             "channel" => channel::measure(report, &sizes, &mut stages).await?,
             "distance" => distance::measure(report)?,
+            "dummy_text" => dummy_text::measure(report, &sizes)?,
             "memory" => memory::measure(report, &sizes)?,
             other => return Err(format!("UNDERTONE_TRANSCRIPTION has no part {other:?}").into()),
         }

@@ -176,7 +176,7 @@ fn transcription_limits() -> Vec<(&'static str, String)> {
         ("list of sensitive words; document frequencies", format!("{0} MiB; {0} MiB", MOST_TEXT >> 20)),
         (
             "text that dummies are made of; words of a dummy; its sound; dummies spoken at a time",
-            format!("{}; {}; {} s; {}", mib(dummy::ngram::MOST_BYTES), dummy::MOST_WORDS, SOUND, speak::MOST_AT_ONCE),
+            format!("{}; {}; {} s; {}", mib(dummy::corpus::MOST_BYTES), dummy::MOST_WORDS, SOUND, speak::MOST_AT_ONCE),
         ),
         (
             "times that a batch is gone through; pieces brought to the one voice at a time; dummies by which an engine is known",

@@ -142,7 +142,7 @@ fn topic(language: StemmingLanguage, minutes: usize, rng: &mut impl Rng) -> Test
     sizes.sort_by(|one, other| other.cmp(one));
     let largest: BTreeSet<String> = sizes.into_iter().take(TASKS).map(|(_, task)| task).collect();
     texts.retain(|task, _| largest.contains(task));
-    let vocabulary = frequent_words(language, texts.values())?;
+    let vocabulary = frequent_words(language, texts.values(), VOCABULARY)?;
     let halves = halve(&texts);
     let known = Rc::new(rates(&vocabulary, halves.iter().map(|(class, (known, _))| (class, *known))));
     let mut tests = Vec::new();
@@ -168,7 +168,7 @@ fn style(language: StemmingLanguage, minutes: usize) -> TestResult<Vec<CountTest
         if texts.len() < 2 {
             continue;
         }
-        let vocabulary = frequent_words(language, texts.values())?;
+        let vocabulary = frequent_words(language, texts.values(), VOCABULARY)?;
         let halves = halve(&texts);
         let known = Rc::new(rates(&vocabulary, halves.iter().map(|(class, (known, _))| (class, *known))));
         for (class, (_, rest)) in &halves {
@@ -189,7 +189,7 @@ fn kind(language: StemmingLanguage) -> TestResult<Vec<CountTest>> {
             (kind.to_owned(), lines.flat_map(words).collect())
         })
         .collect();
-    let vocabulary = frequent_words(language, texts.iter().map(|(_, words)| words))?;
+    let vocabulary = frequent_words(language, texts.iter().map(|(_, words)| words), VOCABULARY)?;
     let test = |number: usize| {
         let others = texts.iter().enumerate().filter(|(other, _)| *other != number);
         let known = rates(&vocabulary, others.map(|(_, (class, words))| (class, words.as_slice())));
@@ -228,9 +228,13 @@ fn halve<'a>(texts: &'a ClassTexts) -> BTreeMap<String, (&'a [String], &'a [Stri
 }
 
 /// Returns the most frequent words without stop words.
-fn frequent_words<'a>(
+///
+/// # Errors
+/// When no word is left.
+pub(super) fn frequent_words<'a>(
     language: StemmingLanguage,
     texts: impl Iterator<Item = &'a Vec<String>>,
+    most: usize,
 ) -> TestResult<Vocabulary> {
     let stops = language.stop_words();
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
@@ -239,7 +243,7 @@ fn frequent_words<'a>(
     }
     let mut all: Vec<(u64, &str)> = counts.into_iter().map(|(word, count)| (count, word)).collect();
     all.sort_by(|one, other| other.cmp(one));
-    let list: Vec<String> = all.into_iter().take(VOCABULARY).map(|(_, word)| word.to_owned()).collect();
+    let list: Vec<String> = all.into_iter().take(most).map(|(_, word)| word.to_owned()).collect();
     Ok(public(language, &WordList::from_words(&list)?)?)
 }
 

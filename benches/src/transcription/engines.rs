@@ -89,7 +89,8 @@ pub(super) async fn measure(
     let words = text::write_word_files(&data, work.path()).map_err(|error| error.to_string())?;
     let site = site_model::train(report, sizes, &data, &words, work.path())?;
     let python = std::env::var_os("UNDERTONE_ALIGNER").ok_or("no PocketSphinx: UNDERTONE_ALIGNER is not set")?;
-    let plain = PocketSphinx::new(python);
+    // The limit is for hangs; how long a piece takes is measured, also beside other work.
+    let plain = PocketSphinx { seconds: 600, ..PocketSphinx::new(python) };
     let adapted = PocketSphinx {
         dictionary: Some(site_model::write_dictionary(&words.lexicon, work.path())?),
         language_model: Some(words.language_model.clone()),

@@ -17,7 +17,7 @@ use undertone_api::job::transcription::OutputVoice;
 use undertone_worker::dp::randomness::{Purpose, Randomness};
 use undertone_worker::site::clock::entropy;
 use undertone_worker::speech::audio::{RATE, Stream};
-use undertone_worker::speech::transcribe::dummy::ngram::TextCorpus;
+use undertone_worker::speech::transcribe::dummy::corpus::TextCorpus;
 use undertone_worker::speech::transcribe::dummy::{self, PhraseLengths};
 use undertone_worker::speech::transcribe::parts::parts;
 use undertone_worker::speech::transcribe::piece::{Piece, Recognition, TimedWord};

@@ -15,6 +15,7 @@
 //! | `DRAWS` | 4000 | 400 | plans drawn without audio |
 //! | `SPEAKERS`, `UTTERANCES` | 91, 12 | 8, 6 | speakers in the attack, and the known utterances of each |
 //! | `SOUNDS` | 200 | 12 | true pieces, and as many dummies, that the other attack sees in each voice |
+//! | `TEXT_PIECES` | 1200 | 100 | true pieces of each text, and as many dummies (part `dummy_text`) |
 //! | `CORPUS` | 0 | 0 | speakers of AN4 whose recordings are additional public speech for recorded dummies |
 //! | `EPOCHS`, `STEPS` | 40, 200 | 1, 2 | epochs of the warm start, and private steps, of the site's own model |
 //! | `MEMORY_SECONDS` | 120 | 30 | the shorter recording; the other is ten times as long |
@@ -30,7 +31,8 @@ use undertone_privacy::{Delta, Epsilon};
 use undertone_worker::speech::transcribe::noise::DummyMechanism;
 
 /// All parts of the measurement.
-const PARTS: [&str; 9] = ["cost", "histogram", "words", "engines", "speaker", "dummy", "channel", "distance", "memory"];
+const PARTS: [&str; 10] =
+    ["cost", "histogram", "words", "engines", "speaker", "dummy", "channel", "distance", "dummy_text", "memory"];
 
 /// The requested sizes.
 #[derive(Clone)]
@@ -54,6 +56,7 @@ pub(super) struct TranscriptionSizes {
     pub(super) utterances: usize,
     pub(super) sounds: usize,
     pub(super) corpus: usize,
+    pub(super) text_pieces: usize,
     pub(super) epochs: u32,
     pub(super) steps: u32,
     pub(super) memory_seconds: u32,
@@ -88,6 +91,7 @@ impl TranscriptionSizes {
             utterances: one("UTTERANCES", of("12", "6"))?,
             sounds: one("SOUNDS", of("200", "12"))?,
             corpus: one("CORPUS", "0")?,
+            text_pieces: one("TEXT_PIECES", of("1200", "100"))?,
             epochs: one("EPOCHS", of("40", "1"))?,
             steps: one("STEPS", of("200", "2"))?,
             memory_seconds: one("MEMORY_SECONDS", of("120", "30"))?,
@@ -113,7 +117,7 @@ impl TranscriptionSizes {
             "delta": self.delta, "distance": self.distance, "providers": self.providers, "alphas": self.alphas,
             "details": self.details,
             "converter": !self.converter.is_empty(), "cloner": !self.cloner.is_empty(), "draws": self.draws, "speakers": self.speakers,
-            "utterances": self.utterances, "sounds": self.sounds, "corpus": self.corpus, "epochs": self.epochs, "steps": self.steps,
+            "utterances": self.utterances, "sounds": self.sounds, "corpus": self.corpus, "text_pieces": self.text_pieces, "epochs": self.epochs, "steps": self.steps,
             "memory_seconds": self.memory_seconds,
             "usd_per_minute": self.per_minute, "billed_by_seconds": self.step,
         }})

@@ -1,8 +1,8 @@
 //! Texts of dummies: short phrases that carry the word they were drawn for and no other vocabulary word.
 //!
-//! A small language model (`ngram`) generates a phrase around its word. Providers receive parts of its corpus as speech, so the
-//! corpus must be one that anyone may have, never transcripts of the recording. A short public-domain text is bundled
-//! ([`ngram::TextCorpus::bundled`]); a corpus of the field makes better dummies.
+//! A small language model generates a phrase around its word ([`author`]). Providers receive parts of its corpus as speech, so the
+//! corpus must be one that anyone may have, never transcripts of the recording. A short public text is bundled
+//! ([`corpus::TextCorpus::bundled`]); a corpus of the field makes better dummies.
 //!
 //! Lengths are public ([`PhraseLengths::public`]): lengths of the true pieces would reveal to each provider the lengths of pieces
 //! that other providers receive.
@@ -13,7 +13,9 @@
 //! The texts are drawn once, like the plan, and stored with it. Providers receive their speech, but the site keeps secret which
 //! texts are dummies; this module prints and logs no text.
 
-pub mod ngram;
+pub mod author;
+pub mod corpus;
+mod kneser_ney;
 
 use std::collections::{BTreeSet, HashSet};
 use std::fmt;
@@ -25,7 +27,8 @@ use super::piece::TimedWord;
 use super::plan::Plan;
 use super::vocabulary::Vocabulary;
 use super::vocabulary::language::normal;
-use ngram::{NgramModel, TextCorpus, WordKind};
+use author::PhraseAuthor;
+use corpus::{TextCorpus, WordFrequencies};
 use undertone_worker_training::noise::below;
 use undertone_worker_training::randomness::{Purpose, Randomness};
 
@@ -64,7 +67,8 @@ const TRIES: usize = 20;
 pub struct PhraseLength {
     /// Words, 1 to 24.
     pub words: u32,
-    /// Largest number of content words (no stop words) among these, at least 1.
+    /// Largest number of content words (no stop words) among these, at least 1. Recorded pieces are chosen by it; the language model
+    /// decides by itself how many words of a generated phrase are content words.
     pub content: u32,
 }
 
@@ -92,10 +96,10 @@ pub enum DummyError {
     #[error("lengths: at least one, of 1 to {MOST_WORDS} words and at least 1 of content")]
     Lengths,
     /// Nothing of the corpus can be used.
-    #[error("corpus: no stop word and no other word outside the vocabulary is in it; give a longer text")]
+    #[error("corpus: no word outside the vocabulary is in it; give a longer text")]
     Corpus,
     /// The corpus is too long.
-    #[error("corpus: {0} bytes, at most {most}", most = ngram::MOST_BYTES)]
+    #[error("corpus: {0} bytes, at most {most}", most = corpus::MOST_BYTES)]
     CorpusSize(usize),
     /// The plan has another vocabulary.
     #[error("the plan has dummies of word {0}, which is not in the vocabulary")]
@@ -133,7 +137,7 @@ impl PhraseLengths {
     }
 
     /// Draws one length.
-    pub(super) fn draw(&self, rng: &mut impl Rng) -> PhraseLength {
+    pub fn draw(&self, rng: &mut impl Rng) -> PhraseLength {
         self.0[below(self.0.len() as u32, rng) as usize]
     }
 }
@@ -159,7 +163,7 @@ pub fn write(
     if randomness.purpose() != Purpose::Dummies {
         return Err(DummyError::Purpose(randomness.purpose()));
     }
-    let author = PhraseAuthor::new(vocabulary, corpus)?;
+    let author = PhraseAuthor::new(vocabulary, corpus, &WordFrequencies::bundled(vocabulary.language()))?;
     let mut rng = randomness.stream(0);
     let mut phrases = HashSet::new();
     let write = |dummy: super::plan::PlannedDummy| {
@@ -174,55 +178,6 @@ pub fn write(
         Ok(DummyText { number: dummy.number, text })
     };
     plan.dummies().map(write).collect()
-}
-
-/// Generates phrases for one vocabulary.
-struct PhraseAuthor<'a> {
-    vocabulary: &'a Vocabulary,
-    model: NgramModel,
-}
-
-impl<'a> PhraseAuthor<'a> {
-    fn new(vocabulary: &'a Vocabulary, corpus: &TextCorpus) -> Result<Self, DummyError> {
-        let stops: BTreeSet<String> = vocabulary.language().stop_words();
-        let kind = |word: &str| match (vocabulary.number(word), stops.contains(word)) {
-            // A form of a vocabulary word belongs to the vocabulary even if it is a stop word itself.
-            (Some(_), _) => WordKind::Never,
-            (None, true) => WordKind::Stop,
-            (None, false) => WordKind::Content,
-        };
-        let model = NgramModel::train(corpus, kind).ok_or(DummyError::Corpus)?;
-        Ok(Self { vocabulary, model })
-    }
-
-    /// Generates a phrase around a word at a random position; without a word, around a word of the corpus.
-    fn phrase(&self, word: Option<u32>, length: PhraseLength, rng: &mut impl Rng) -> Result<String, DummyError> {
-        let place = below(length.words, rng);
-        let mut budget = length.content;
-        let around = match word {
-            Some(number) => {
-                let forms = self.vocabulary.forms(number);
-                if forms.is_empty() {
-                    return Err(DummyError::Word(number));
-                }
-                budget -= 1;
-                forms[below(forms.len() as u32, rng) as usize].clone()
-            }
-            None => self.model.draw_any(&mut budget, rng).to_owned(),
-        };
-        let mut before = Vec::new();
-        let mut after = Vec::new();
-        for _ in 0..place {
-            let next = self.model.draw_before(&around, &before, &mut budget, rng);
-            before.push(next);
-        }
-        for _ in place + 1..length.words {
-            let next = self.model.draw_after(before.first().copied(), &around, &after, &mut budget, rng);
-            after.push(next);
-        }
-        let words: Vec<&str> = before.into_iter().rev().chain([around.as_str()]).chain(after).collect();
-        Ok(words.join(" "))
-    }
 }
 
 #[cfg(test)]

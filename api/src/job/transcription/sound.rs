@@ -20,7 +20,7 @@ pub enum CrowdedPieces {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Corpus))]
 #[serde(rename_all = "snake_case")]
 pub enum DummyCorpus {
-    /// A small public-domain English text that is part of the worker.
+    /// A small public English text that is part of the worker.
     #[default]
     Bundled,
     /// The text that the site's configuration names. It must be public; text of the same field is better.

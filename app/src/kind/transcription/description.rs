@@ -108,7 +108,7 @@ fn describe_vocabulary(spec: &Spec) -> String {
 
 const fn describe_corpus(spec: &Spec) -> &'static str {
     match spec.dummies.corpus {
-        DummyCorpus::Bundled => "phrases in the style of a small public-domain English text",
+        DummyCorpus::Bundled => "phrases in the style of a small public English text",
         DummyCorpus::Site => "phrases in the style of the site’s public text",
     }
 }

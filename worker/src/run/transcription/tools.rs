@@ -12,7 +12,7 @@ use url::Url;
 use super::TranscriptionError;
 use crate::config::transcription::{RecognizerSettings, RecordedSource, TranscriptionSettings};
 use crate::run::TranscriptionSite;
-use crate::speech::transcribe::dummy::ngram::{MOST_BYTES, TextCorpus};
+use crate::speech::transcribe::dummy::corpus::{MOST_BYTES, TextCorpus};
 use crate::speech::transcribe::provider::line::ProviderLine;
 use crate::speech::transcribe::provider::settings::ProviderSettings;
 use crate::speech::transcribe::recognize::pool::RecognizerPool;

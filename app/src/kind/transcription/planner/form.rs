@@ -164,7 +164,7 @@ fn render_site(plan: &TranscriptionPlan) -> AnyView {
         ("cloned".to_owned(), "none: voices leave unchanged, dummies imitate them".to_owned()),
     ];
     let corpora = form_options(&[
-        (DummyCorpus::Bundled, "a small public-domain English text"),
+        (DummyCorpus::Bundled, "a small public English text"),
         (DummyCorpus::Site, "the site’s public text"),
     ]);
     let crowded = form_options(&[

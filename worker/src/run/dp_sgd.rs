@@ -5,6 +5,8 @@
 //! optimizer, so that they hold the same parameters bit for bit. Only the lead measures, on public test sets, and
 //! reports.
 //!
+//! A rehearsal is another procedure: the lead alone runs the planned job on parts of its public data (`rehearse`).
+//!
 //! A killed site resumes from its last checkpoint: closed rounds are replayed from the server's averages, and a paid
 //! vector is sent again, never drawn again. Nothing here may log the members of a batch, a norm, or a loss except of
 //! public data.
@@ -18,6 +20,7 @@ mod initial;
 mod learner;
 mod local;
 mod pace;
+mod rehearse;
 mod series;
 mod site;
 mod test_sets;
@@ -38,6 +41,7 @@ use crate::speech::model::Model;
 use crate::speech::model::gradient::{Criterion, Engine};
 
 pub use self::error::TrainingError;
+pub(super) use self::rehearse::forget;
 
 /// The artifact with which all arms begin.
 const WARM_START: &str = "warm_start.safetensors";
@@ -49,6 +53,9 @@ const MODEL: &str = "model.safetensors";
 /// # Errors
 /// [`RunError`] when it ends without a result.
 pub fn run(spec: &Spec, exchange: &mut (impl Averaging + Artifacts)) -> Result<(), RunError> {
+    if let Some(rehearsal) = &spec.rehearsal {
+        return rehearse::run(spec, rehearsal, exchange);
+    }
     let mut site = TrainingSite::open(spec, exchange)?;
     let mut engine = Engine::with_criterion(criterion(spec)?);
     if site.leads(spec) {
@@ -123,7 +130,8 @@ fn lead(
     }
     exchange.put_file(MODEL, best)?;
     let parameters = warm.model.parameters().len() as u64;
-    exchange.submit_report(AnyReport::DpSgd(Report { arms, parameters, contents: tests.contents(spec, site) }))
+    let contents = tests.contents(spec, site);
+    exchange.submit_report(AnyReport::DpSgd(Report { arms, parameters, contents, rehearsal: None }))
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ mod field;
 pub(super) mod initial;
 mod offer;
 mod party;
+mod rehearse;
 pub(super) mod tight;
 
 use std::time::Duration;
@@ -34,6 +35,7 @@ use crate::path;
 use cost::Costs;
 use field::{ChoiceTable, FormField, PlanViolations, Slider, find_word, make_setter, parse_word, table_options};
 use party::render_party;
+pub use rehearse::rehearse_training;
 
 /// The address that proposes a plan.
 const PROPOSE: &str = "/ui/propose-dp-sgd";
@@ -275,6 +277,7 @@ pub fn Planner(
             <section class="planner-more" aria-labelledby="curves-title" hidden=move || prices.read().as_ref().is_none_or(|prices| prices.buys.is_none())>
                 <h2 id="curves-title">"Cost of rounds"</h2>
                 <div class="tight" class:stale=move || stale.get() aria-busy=move || stale.get().to_string() inner_html=move || tight.get()></div>
+                {rehearse::render_request()}
                 <div class="charts">{curves}</div>
             </section>
         </form>

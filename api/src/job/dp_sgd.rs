@@ -193,7 +193,7 @@ pub struct Spec {
     /// A rehearsal of a planned job on the lead's public data, in place of the arms. The lead is then the only
     /// participant, and no participant's private data are used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rehearsal: Option<Rehearsal>,
+    pub rehearsal: Option<Box<Rehearsal>>,
     /// Weights in the average.
     #[serde(default)]
     pub weights: AverageWeights,

@@ -97,7 +97,7 @@ impl Card for Spec {
         facts.extend(
             self.initial_model.as_deref().map(|digest| ("Initial model", description::describe_initial(digest))),
         );
-        facts.extend(self.rehearsal.iter().flat_map(rehearsal::list_facts));
+        facts.extend(self.rehearsal.as_deref().into_iter().flat_map(rehearsal::list_facts));
         for (arm, term) in [(Arm::Open, "Open arm"), (Arm::Private, "Private arm")] {
             facts.extend(self.rounds(arm).map(|rounds| (term, description::describe_rounds(rounds))));
         }

@@ -135,7 +135,7 @@ impl Spec {
             open: None,
             private: None,
             audit: None,
-            rehearsal: Some(Rehearsal { rate_factors, ..rehearsal }),
+            rehearsal: Some(Box::new(Rehearsal { rate_factors, ..rehearsal })),
             ..self.clone()
         })
     }

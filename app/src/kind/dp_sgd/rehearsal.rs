@@ -150,7 +150,8 @@ mod beside {
         }
         let items = rehearsals.iter().map(|rehearsal| render_item(consortium, rehearsal)).collect_view();
         view! {
-            <section class="panel rehearsals"><h3>"Rehearsed on public data"</h3>
+            <section class="panel" aria-label="Rehearsals">
+                <p><strong>"Rehearsed on public data"</strong></p>
                 <ul>{items}</ul>
                 <p class="hint">{WARNING}</p>
             </section>

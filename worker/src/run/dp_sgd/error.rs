@@ -8,7 +8,6 @@ use safetensors::SafeTensorError;
 use undertone_api::id::DatasetId;
 use undertone_proto::vector::VectorError;
 
-use super::tune::TuneError;
 use crate::dp::clip::ClipError;
 use crate::dp::release::ReleaseError;
 use crate::dp::runs::NotDrawn;
@@ -275,9 +274,6 @@ pub enum TrainingError {
         /// The time limit in minutes.
         minutes: u32,
     },
-    /// A rehearsal job cannot run.
-    #[error("cannot rehearse: {0}")]
-    Rehearsal(#[source] Box<TuneError>),
     /// A spec that was to be rehearsed has no rehearsal.
     #[error("the manifest has no rehearsal")]
     NoRehearsal,
@@ -300,7 +296,7 @@ impl From<TrainingError> for RunError {
             | TrainingError::TooFewSteps(_)
             | TrainingError::NothingGranted
             | TrainingError::GrantedOnce => Self::Refused(error.into()),
-            TrainingError::Folder(_) | TrainingError::Rehearsal(_) => Self::from_disk_operation(error),
+            TrainingError::Folder(_) => Self::from_disk_operation(error),
             _ => Self::Failed(error.into()),
         }
     }

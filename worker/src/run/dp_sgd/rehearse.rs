@@ -159,7 +159,7 @@ fn rehearse_all(rehearsal: &Rehearsal, search: &TuneSearch) -> Result<RehearsalR
             Ok(result) => repeats.push((repeat, result)),
             Err(TuneError::Time) => {}
             Err(TuneError::Run(error)) => return Err(error),
-            Err(error) => return Err(TrainingError::Rehearsal(Box::new(error)).into()),
+            Err(error) => return Err(RunError::from_failure(error)),
         }
     }
     let Some((_, first)) = repeats.first() else {

@@ -137,7 +137,7 @@ impl<'a> JobRehearsal<'a> {
         std::fs::create_dir_all(&work)
             .map_err(|source| TrainingError::RehearsalFolder { path: work.clone(), source })?;
         let mut exchange = RehearsalExchange { rehearsal: self, index, work, round: 0, draws: 0 };
-        let end = crate::run::dp_sgd::run(spec, &mut exchange);
+        let end = crate::run::dp_sgd::training::train(spec, &mut exchange);
         signal.is_armed = !matches!(end, Ok(()) | Err(RunError::Stopped(StopReason::RehearsalRound)));
         end
     }

@@ -5,6 +5,8 @@ use crate::dataset::SizeClass;
 use crate::job::JobKind;
 use crate::job::dp_sgd::{Rehearsal, RehearsalReport, RehearsedRun, RehearsedSetting, Spec};
 
+type PlanChange = fn(&mut Spec);
+
 fn rehearsal() -> Spec {
     Spec { open: None, ..spec() }.to_rehearsal(30).unwrap()
 }
@@ -32,12 +34,17 @@ fn rehearsal_of_a_plan_needs_the_lead_alone_and_charges_nothing() {
 #[test]
 fn rehearsed_job_settles_as_the_plan_and_belongs_to_it() {
     let plan = Spec { open: None, ..spec() };
-    let settled = plan.clone().settle(&datasets());
-    let rehearsal = rehearsal().settle(&datasets());
-    assert_eq!(rehearsal.model.classes, settled.model.classes, "the classes of all planned participants");
+    let mut datasets = datasets();
+    datasets[OURS].classes = 50;
+    let settled = plan.settle(&datasets);
+    let rehearsal = rehearsal().settle(&datasets);
+    assert_eq!(
+        (rehearsal.model.classes, settled.model.classes),
+        (Some(50), Some(50)),
+        "of the planned participants too"
+    );
     assert_eq!(rehearsal.rehearsal.as_ref().unwrap().parties[0].units, Some(500));
     assert_eq!(settled.rehearsal_factors(&settled), None, "it is no rehearsal");
-    type PlanChange = fn(&mut Spec);
     let same: [PlanChange; 3] = [
         |plan| plan.spare_releases = 9,
         |plan| plan.tests[0].name = "other".to_owned(),
@@ -60,7 +67,7 @@ fn rehearsed_job_settles_as_the_plan_and_belongs_to_it() {
 }
 
 #[test]
-fn plan_without_a_private_arm_or_with_a_selection_is_not_rehearsed() {
+fn plan_without_a_private_arm_or_with_an_early_end_is_not_rehearsed() {
     let refused = Spec { private: None, ..spec() }.to_rehearsal(30).unwrap_err();
     assert_eq!(refused[0].field, "spec.private");
     let mut plan = spec();

@@ -9,7 +9,7 @@ use undertone_api::plan::PlanRehearsal;
 use crate::auth::{Actor, Operation, Place, policy};
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::model::column::ColumnEnum as _;
+use crate::model::column::ColumnEnum;
 use crate::model::job;
 use crate::service::dataset;
 
@@ -53,7 +53,7 @@ pub(super) async fn find(
         .filter(job::Column::ConsortiumId.eq(consortium.0))
         .filter(job::Column::Kind.eq(dp_sgd::Spec::NAME))
         .filter(job::Column::Rounds.eq(0))
-        .filter(job::Column::State.is_in(STATES.map(|state| state.to_text())))
+        .filter(job::Column::State.is_in(STATES.map(ColumnEnum::to_text)))
         .order_by_desc(job::Column::Id)
         .limit(MOST_COMPARED)
         .all(ctx.db.read())

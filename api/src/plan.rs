@@ -19,6 +19,7 @@ mod evaluation;
 mod offer;
 mod party;
 mod price;
+mod rehearsal;
 mod release;
 #[cfg(test)]
 mod tests;
@@ -40,6 +41,7 @@ pub use curve::EpsilonCurve;
 pub use offer::{FittingChange, PlanParameter, offers};
 pub use party::epsilon_alone;
 pub use price::{AccountQuote, ChargedDataset, LimitingAccount, PricedPlan, ProjectedAccount, RoundedKind};
+pub use rehearsal::PlanRehearsal;
 pub use release::least_noise;
 pub use together::CombinedCost;
 
@@ -76,6 +78,10 @@ pub struct Plan {
     /// The cost of the job to a person who may be in several organizations' data; absent if no account is charged.
     #[serde(default)]
     pub together: Option<CombinedCost>,
+    /// The rehearsals of a `dp_sgd` job on the lead's public data, the newest first, at most 5; those that are not over
+    /// have no results yet.
+    #[serde(default)]
+    pub rehearsals: Vec<PlanRehearsal>,
 }
 
 /// The rounds that the budgets admit with a plan's own parameters. The unit depends on the job: rounds of training,

@@ -282,6 +282,24 @@ pub fn render_report_sections(report: &ReportFile) -> AnyView {
     }
 }
 
+/// Renders the rehearsals of a plan on public data; empty without one.
+#[cfg(feature = "ssr")]
+pub fn render_rehearsals(consortium: ConsortiumId, rehearsals: &[undertone_api::plan::PlanRehearsal]) -> AnyView {
+    dp_sgd::rehearsal::render_rehearsals(consortium, rehearsals)
+}
+
+/// Renders the links of a rehearsal job to the plans that it rehearsed; empty for another job.
+#[cfg(feature = "ssr")]
+pub fn render_plan_links(consortium: ConsortiumId, job: &undertone_api::job::Job, datasets: &[Dataset]) -> AnyView {
+    match &job.spec {
+        Spec::DpSgd(spec) => {
+            let (title, report) = (&job.summary.title, job.report.as_ref());
+            dp_sgd::rehearsal::render_plan_links(consortium, title, spec, report, datasets)
+        }
+        Spec::ActiveLearning(_) | Spec::Transcription(_) | Spec::Evaluation(_) | Spec::Analytics(_) => ().into_any(),
+    }
+}
+
 /// Renders the charts that have measurements, for pages that are read and printed.
 #[cfg(feature = "ssr")]
 fn render_curves(figures: &[ChartFigure]) -> AnyView {

@@ -45,13 +45,14 @@ pub fn run(spec: &Spec, exchange: &mut impl Exchange) -> Result<(), RunError> {
     }
 }
 
-/// Removes the private data of a finished part from its `folder`, after any outcome: first transcripts and sounds of
-/// recordings. They have no further use.
+/// Removes the data of a finished part from its `folder`, after any outcome: first transcripts and sounds of
+/// recordings, and the parts of public data of a rehearsal. They have no further use.
 ///
 /// # Errors
 /// [`RunError::Failed`] when the disk refuses.
 pub fn forget(folder: &Path) -> Result<(), RunError> {
-    transcription::forget(folder)
+    transcription::forget(folder)?;
+    dp_sgd::forget(folder)
 }
 
 /// Ends the run when the exchange is stopped.

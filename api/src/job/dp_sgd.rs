@@ -17,6 +17,7 @@ mod initial;
 mod model;
 mod noise;
 mod norm;
+mod rehearsal;
 mod report;
 mod rounds;
 mod selection;
@@ -38,7 +39,8 @@ use crate::problem::Violation;
 pub use model::{AcousticModel, ModelPart, ModelParts, RecurrentCell, TrainingLoss};
 pub use noise::{Clipping, Noise};
 pub use norm::FALSE_REFUSAL;
-pub use report::{ArmResult, PublicContent, Report, TestResult};
+pub use rehearsal::{Rehearsal, RehearsedParty};
+pub use report::{ArmResult, PublicContent, RehearsalReport, RehearsedRun, RehearsedSetting, Report, TestResult};
 pub use rounds::{Ema, Optimizer, Precision, RateSchedule, Rounds, VectorExchange};
 pub use selection::{SelectionCandidate, SelectionOptions};
 
@@ -188,6 +190,10 @@ pub struct Spec {
     /// Private selection in the private arm, if it is requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selection: Option<SelectionOptions>,
+    /// A rehearsal of a planned job on the lead's public data, in place of the arms. The lead is then the only
+    /// participant, and no participant's private data are used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rehearsal: Option<Box<Rehearsal>>,
     /// Weights in the average.
     #[serde(default)]
     pub weights: AverageWeights,
@@ -273,7 +279,10 @@ impl JobKind for Spec {
     }
 
     fn settle(mut self, datasets: &[Dataset]) -> Self {
-        self.model.classes.get_or_insert(check::most_classes(&self.datasets(), datasets));
+        // A rehearsal has the classes of the planned job.
+        let used = self.rehearsed().map_or_else(|| self.datasets(), |rehearsed| rehearsed.datasets());
+        self.model.classes.get_or_insert(check::most_classes(&used, datasets));
+        self.settle_rehearsal(datasets);
         self
     }
 

@@ -168,6 +168,13 @@ pub fn disclosures(spec: &Spec, dataset: &Dataset, datasets: &[Dataset]) -> Vec<
         };
         say(Observer::Recipients, form, 1, result.to_owned());
     }
+    if let Spec::DpSgd(training) = spec
+        && training.rehearsal.is_some()
+        && training.party(dataset.id).is_some()
+    {
+        let what = "the accuracies of the rehearsed settings on parts of this public dataset";
+        say(Observer::Members, DisclosureForm::Exact, 1, what.to_owned());
+    }
     if spec.audit_plan(dataset).is_some() {
         let what = "the audit's statement: how many of its own planted canaries were guessed right";
         say(Observer::Members, DisclosureForm::Fact, 1, what.to_owned());

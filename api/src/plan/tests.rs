@@ -111,6 +111,7 @@ fn build_plan(sites: &[TestSite], rounds: u32) -> (Spec, Vec<Dataset>, AccountBa
         initial_model: None,
         participants,
         open_terms: Vec::new(),
+        rehearsal: None,
         tests: vec![TestSet { name: "test".to_owned(), dataset: id(0) }],
         warm_start: WarmStart { epochs: 1, batch: 4, learning_rate: 0.001, seed: 1 },
         open: None,

@@ -4,6 +4,7 @@ mod description;
 mod plan;
 mod planner;
 mod price;
+pub(super) mod rehearsal;
 #[cfg(feature = "ssr")]
 mod report;
 mod result;
@@ -26,7 +27,7 @@ pub use plan::{
     DatasetPart, FrozenParts, ModelLayers, ScheduleShape, SelectionPlan, StepOptimizer, StepOptions, TermPlan,
     TermPlans, TrainingPlan,
 };
-pub use planner::{Planner, propose_training, save_training};
+pub use planner::{Planner, propose_training, rehearse_training, save_training};
 pub use price::{PartyVerdict, PlanPrices, TermEffect, price_plan};
 
 /// Reads a draft as a plan; also returns the paths that the plan cannot represent.
@@ -97,6 +98,7 @@ impl Card for Spec {
         facts.extend(
             self.initial_model.as_deref().map(|digest| ("Initial model", description::describe_initial(digest))),
         );
+        facts.extend(self.rehearsal.as_deref().into_iter().flat_map(rehearsal::list_facts));
         for (arm, term) in [(Arm::Open, "Open arm"), (Arm::Private, "Private arm")] {
             facts.extend(self.rounds(arm).map(|rounds| (term, description::describe_rounds(rounds))));
         }
@@ -114,10 +116,10 @@ impl Card for Spec {
                 ),
             ));
         }
-        facts.push((
-            "Reserve",
-            format!("{} to repeat after a crash", words::plural(self.spare_releases.into(), "round")),
-        ));
+        if self.rehearsal.is_none() {
+            let rounds = words::plural(self.spare_releases.into(), "round");
+            facts.push(("Reserve", format!("{rounds} to repeat after a crash")));
+        }
         facts
     }
 
@@ -126,20 +128,43 @@ impl Card for Spec {
     }
 
     fn figures(&self, measurements: &[Measurement]) -> Vec<ChartFigure> {
-        result::list_figures(self, measurements)
+        // A rehearsal measures public speakers in the roles of others, and has no curves of its own.
+        if self.rehearsal.is_some() { Vec::new() } else { result::list_figures(self, measurements) }
     }
 
     fn result(&self, result: &Report, participants: &[JobParticipant]) -> AnyView {
-        result::render_result(self, result, participants)
+        match &result.rehearsal {
+            Some(report) => rehearsal::render_outcome(report),
+            None => result::render_result(self, result, participants),
+        }
     }
 
     #[cfg(feature = "ssr")]
     fn report_headline(&self, report: &ReportFile) -> AnyView {
-        report::render_headline(report)
+        match rehearsal_report(report) {
+            Some(outcome) => view! { <p class="headline">{rehearsal::describe_own(outcome)}</p> }.into_any(),
+            None => report::render_headline(report),
+        }
     }
 
     #[cfg(feature = "ssr")]
     fn report_sections(&self, report: &ReportFile) -> AnyView {
-        report::render_sections(report, &self.figures(&report.measurements))
+        let rehearsal = rehearsal_report(report).map(|outcome| {
+            view! { <section class="panel"><h2>"Rehearsal"</h2>{rehearsal::render_outcome(outcome)}</section> }
+        });
+        view! {
+            {rehearsal}
+            {report::render_sections(report, &self.figures(&report.measurements))}
+        }
+        .into_any()
+    }
+}
+
+/// Returns the results of a rehearsal in a job's report, if it is one.
+#[cfg(feature = "ssr")]
+fn rehearsal_report(report: &ReportFile) -> Option<&undertone_api::job::dp_sgd::RehearsalReport> {
+    match &report.outcome {
+        Some(undertone_api::job::Report::DpSgd(outcome)) => outcome.rehearsal.as_ref(),
+        _ => None,
     }
 }

@@ -83,6 +83,33 @@ impl PlanSubmission {
         }
     }
 
+    /// Proposes another job than the plan itself, and leaves the draft from which it was opened unchanged. A failure
+    /// shows the planner with all input; success shows the new job with the `message`.
+    ///
+    /// # Errors
+    /// The problem, to a program.
+    pub(super) async fn propose_beside(
+        self,
+        spec: impl FnOnce(&[Dataset]) -> Result<Spec, Vec<Violation>> + Send,
+        message: &str,
+    ) -> Result<(), Fault> {
+        let request = DashboardRequest::from_context()?;
+        let proposal = async {
+            let (ctx, actor) = (request.ctx(), request.actor()?);
+            let datasets = service::dataset::list(ctx, actor, self.consortium).await?;
+            let spec = spec(&datasets).map_err(Problem::validation)?;
+            let job = NewJob { title: self.title.clone(), spec };
+            Ok(service::job::propose(ctx, actor, self.consortium, job).await?)
+        };
+        match proposal.await {
+            Ok(job) => {
+                let to = |job: &Job| path::job(self.consortium, job.summary.id);
+                reply::land(Answer::Ok(job), to, Some(message.to_owned()))
+            }
+            Err(problem) => self.redirect_back(problem),
+        }
+    }
+
     /// Saves the plan as a draft, without a request for approval; it replaces the draft from which it was opened, if
     /// any.
     ///

@@ -50,6 +50,9 @@ pub(crate) fn job() -> AnyView {
         let timeline = rounds::render_section(&job, service::job::progress(ctx, actor, id).await?, context.now);
         let audits = service::audit::list(ctx, actor, id).await?;
         let audit = super::audit::render_section(&job, &datasets, &audits, context.now);
+        let rehearsals = service::plan::rehearsals(ctx, actor, consortium, &job.spec).await?;
+        let rehearsals = kind::render_rehearsals(consortium, &rehearsals);
+        let plan_links = kind::render_plan_links(consortium, &job, &datasets);
         let facts = kind::facts(&job.spec);
         let asks = kind::has_questions(&job.spec) && viewer::answers(member);
         let certified = render_certificate_link(consortium, &job);
@@ -62,6 +65,8 @@ pub(crate) fn job() -> AnyView {
                     {refusal}
                     {decisions}
                 </LiveJob>
+                {plan_links}
+                {rehearsals}
                 {timeline}
                 {audit}
                 <section class="panel"><h2>{kind::title(&job.spec)}</h2>

@@ -25,6 +25,7 @@ pub(crate) fn review() -> AnyView {
         let answer = terms::parse_terms(&context.query);
         let review = service::approval::review_terms(context.ctx(), context.actor()?, id, dataset, &answer).await?;
         let terms = terms::render_terms(context.member()?, &job, party, &review, &answer);
+        let rehearsals = service::plan::rehearsals(context.ctx(), context.actor()?, consortium, &job.spec).await?;
         let facts = kind::facts(&job.spec);
         let consent = kind::consent(&job.spec, dataset, party.charge.as_ref());
         let title = format!("Requested from {}", party.dataset_name);
@@ -36,6 +37,7 @@ pub(crate) fn review() -> AnyView {
                 {render_times(&review)}
                 {terms}
                 {render_cost(&review)}
+                {kind::render_rehearsals(consortium, &rehearsals)}
                 {render_disclosures(&review.learned)}
                 <section class="panel"><h2>{kind::title(&job.spec)}</h2>
                     <dl class="facts">{facts.into_iter().map(|(term, what)| view! { <div><dt>{term}</dt><dd>{what}</dd></div> }).collect_view()}</dl>

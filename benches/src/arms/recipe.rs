@@ -203,6 +203,7 @@ impl TrainingRecipe {
             initial_model: None,
             participants,
             open_terms: Vec::new(),
+            rehearsal: None,
             tests,
             warm_start: WarmStart { epochs: self.warm, batch: 8, learning_rate: self.warm_lr, seed: 7 },
             open: None,

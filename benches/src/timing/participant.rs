@@ -257,6 +257,7 @@ fn manifest(rate: SamplingRate, rounds: u32) -> Result<Manifest, Box<dyn std::er
         initial_model: None,
         participants: vec![party(lead, None), party(OURS, Some(Noise::flat(noise_multiplier, 1.0)))],
         open_terms: Vec::new(),
+        rehearsal: None,
         tests: Vec::new(),
         warm_start: WarmStart { epochs: 1, batch: 8, learning_rate: 0.01, seed: 7 },
         open: None,

@@ -93,6 +93,7 @@ pub(super) const FUNCTIONS: &[MatrixRow] = table! {
     "POST /ui/draft-evaluation": WriteDraft @ Consortium;
     "POST /ui/draft-analytics": WriteDraft @ Consortium;
     "POST /ui/propose-dp-sgd": ProposeJob @ Consortium;
+    "POST /ui/rehearse-dp-sgd": ProposeJob @ Consortium;
     "POST /ui/propose-active-learning": ProposeJob @ Consortium;
     "POST /ui/propose-transcription": ProposeJob @ Consortium;
     "POST /ui/propose-evaluation": ProposeJob @ Consortium;

@@ -249,6 +249,7 @@ impl<'g> SimulationWorld<'g> {
             initial_model: None,
             participants,
             open_terms: Vec::new(),
+            rehearsal: None,
             tests: vec![TestSet { name: "common".to_owned(), dataset: test.id }],
             warm_start: WarmStart { epochs: 1, batch: 1, learning_rate: 0.1, seed: 1 },
             open: None,

@@ -58,6 +58,7 @@ impl JobPlan {
             initial_model: None,
             participants: vec![lead],
             open_terms: Vec::new(),
+            rehearsal: None,
             tests: Vec::new(),
             warm_start,
             open: None,

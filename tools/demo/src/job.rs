@@ -84,6 +84,7 @@ fn spec(recipe: &DemoRecipe, datasets: &[Dataset]) -> Result<DpSgd, DemoError> {
         initial_model: None,
         participants,
         open_terms: Vec::new(),
+        rehearsal: None,
         tests,
         warm_start: WarmStart { epochs: scale.epochs, batch: scale.batch, learning_rate: 0.005, seed: 1 },
         open: Some(rounds(EXACT)),

@@ -64,8 +64,8 @@ impl ReleaseGrant {
     }
 }
 
-/// Proof that the site's own policy marks a dataset as public.
-#[derive(Debug)]
+/// Proof that the site's own policy marks a dataset as public. It grants nothing that is charged, so it can be cloned.
+#[derive(Debug, Clone)]
 pub struct PublicProof(());
 
 impl PublicProof {

@@ -127,6 +127,7 @@ pub fn dp_sgd() -> dp_sgd::Spec {
         initial_model: None,
         participants: vec![party(LEAD, None), party(OURS, Some(Noise::flat(z(4.0), 1.0)))],
         open_terms: Vec::new(),
+        rehearsal: None,
         tests: vec![TestSet { name: "test".to_owned(), dataset: LEAD }],
         warm_start: WarmStart { epochs: 1, batch: 8, learning_rate: 0.01, seed: 1 },
         open: None,

@@ -6,6 +6,7 @@
 use std::io::Write;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
@@ -17,8 +18,9 @@ use undertone_privacy::{Delta, Epsilon};
 use super::table::format_table;
 use super::{CommandFailure, find_dataset};
 use crate::config::{Config, ConfigError};
-use crate::run::dp_sgd::tune::{PrivacyGoal, SettingGrid, TrialResult, TuneResult, TuneSearch, tune};
+use crate::run::dp_sgd::tune::{PrivacyGoal, SettingGrid, TrialResult, TuneError, TuneResult, TuneSearch, tune};
 use crate::site::folder::{Folder, FolderError, write_durably};
+use crate::site::gate::prove_public;
 use crate::site::policy::Policy;
 
 /// Choose a job's clip, learning rate, batch and other settings by rehearsing it on public data.
@@ -262,7 +264,7 @@ impl TuneCommand {
         Ok(TuneSearch {
             spec,
             dataset,
-            rules: Policy::load(&folder.policy())?.rules(&self.dataset),
+            published: prove_public(&Policy::load(&folder.policy())?.rules(&self.dataset)).map_err(TuneError::from)?,
             units: self.units.clone(),
             goal: self.goal(NonZeroU32::MIN),
             grid,
@@ -272,6 +274,7 @@ impl TuneCommand {
             warm: self.warm,
             seed: self.seed,
             time: Some(Duration::from_secs_f64(self.minutes * 60.0 / self.jobs.len().max(1) as f64)),
+            stop: Arc::default(),
             models: folder.models(),
             work: folder.root().join("tune"),
         })

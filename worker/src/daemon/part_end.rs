@@ -78,7 +78,7 @@ pub fn acknowledge_end(site: &Site, job: JobId, dataset: DatasetId, receipts: &[
         tracing::warn!(job.id = %job, error = %error, "cannot remove the vectors of an ended part");
     }
     if let Err(error) = run::forget(&folder) {
-        tracing::warn!(job.id = %job, error = %error, "cannot remove the remains of recordings");
+        tracing::warn!(job.id = %job, error = %error, "cannot remove the data of an ended part");
     }
     Ok(())
 }

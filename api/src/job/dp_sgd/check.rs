@@ -1,6 +1,7 @@
 //! The requirements on a `dp_sgd` spec, checked before approval is requested.
 
 mod model;
+mod rehearsal;
 mod rounds;
 mod selection;
 
@@ -23,9 +24,11 @@ const MAX_TESTS: usize = 20;
 const NOISE: (f64, f64) = (1.0 / 1024.0, 1024.0);
 
 pub(super) fn check(spec: &Spec, datasets: &[Dataset]) -> Vec<Violation> {
+    if let Some(rehearsal) = &spec.rehearsal {
+        return rehearsal::check(spec, rehearsal, datasets);
+    }
     let mut violations = Vec::new();
     let mut say = |field: &str, message: String| violations.push(Violation::new(format!("spec.{field}"), message));
-    let find = |id| datasets.iter().find(|dataset: &&Dataset| dataset.id == id);
 
     check_unit(spec, datasets, &mut say);
     model::check(&spec.model, &mut say);
@@ -51,7 +54,7 @@ pub(super) fn check(spec: &Spec, datasets: &[Dataset]) -> Vec<Violation> {
             check_positive(&mut say, &at("noise.clip"), noise.clip, 1e6);
             check_range(&mut say, &at("noise.noise_multiplier"), noise.noise_multiplier.get(), NOISE.0, NOISE.1);
         }
-        let Some(dataset) = find(party.dataset) else {
+        let Some(dataset) = find_dataset(datasets, party.dataset) else {
             say(&at("dataset"), "no such dataset in this consortium".to_owned());
             continue;
         };
@@ -80,6 +83,10 @@ pub(super) fn check(spec: &Spec, datasets: &[Dataset]) -> Vec<Violation> {
     selection::check(spec, &mut say);
     super::terms::check(spec, NOISE, &mut say);
     violations
+}
+
+fn find_dataset(datasets: &[Dataset], id: DatasetId) -> Option<&Dataset> {
+    datasets.iter().find(|dataset| dataset.id == id)
 }
 
 /// Checks that the dataset is speech, because only speech has frames.

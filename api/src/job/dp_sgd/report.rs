@@ -64,4 +64,86 @@ pub struct Report {
     /// participants.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub contents: Vec<PublicContent>,
+    /// The results of the rehearsal, for a job that is one. It has no arms.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rehearsal: Option<RehearsalReport>,
+}
+
+/// The results of a rehearsal. All of them come from the lead's public data.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = DpSgdRehearsalReport))]
+pub struct RehearsalReport {
+    /// The public units in the role of each participant of the first repeat, the lead first.
+    pub units: Vec<u64>,
+    /// The number of settings of the rehearsal, with those for which no time was left.
+    pub planned: u32,
+    /// The settings that were measured after all rounds. The plan's own is the first.
+    pub settings: Vec<RehearsedSetting>,
+}
+
+/// The results of one setting.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = DpSgdRehearsedSetting))]
+pub struct RehearsedSetting {
+    /// The factor of every party's clip: 1 for the plan's own.
+    pub clip_factor: f64,
+    /// The factor of the learning rate: 1 for the plan's own.
+    pub rate_factor: f64,
+    /// Repeats in which the training failed, for example because it diverged.
+    #[serde(default)]
+    pub failed: u32,
+    /// The measured repeats.
+    pub runs: Vec<RehearsedRun>,
+}
+
+/// One repeat of a setting.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = DpSgdRehearsedRun))]
+pub struct RehearsedRun {
+    /// The repeat, from 1.
+    pub repeat: u32,
+    /// The share of the development frames that the public arm classifies correctly: 0 to 1.
+    pub public: f64,
+    /// The share of them after all rounds of the private arm: 0 to 1.
+    pub private: f64,
+    /// Mean cross-entropy of the private arm on them, nats.
+    pub loss: f64,
+    /// Its duration in seconds.
+    pub seconds: f64,
+}
+
+impl RehearsedSetting {
+    /// Returns whether it is the plan's own setting.
+    pub const fn is_own(&self) -> bool {
+        self.clip_factor.to_bits() == 1.0_f64.to_bits() && self.rate_factor.to_bits() == 1.0_f64.to_bits()
+    }
+
+    /// Returns the mean accuracy of the public arm and of the private arm, 0 to 1; `None` without a measured repeat.
+    pub fn mean_accuracy(&self) -> Option<(f64, f64)> {
+        let count = self.runs.len() as f64;
+        let mean = |value: fn(&RehearsedRun) -> f64| self.runs.iter().map(value).sum::<f64>() / count;
+        (!self.runs.is_empty()).then(|| (mean(|run| run.public), mean(|run| run.private)))
+    }
+
+    /// Returns the least and the greatest accuracy of the private arm, 0 to 1; `None` without a measured repeat.
+    pub fn private_range(&self) -> Option<(f64, f64)> {
+        let all = || self.runs.iter().map(|run| run.private);
+        Some((all().reduce(f64::min)?, all().reduce(f64::max)?))
+    }
+}
+
+impl RehearsalReport {
+    /// Returns the result of the plan's own setting.
+    pub fn own(&self) -> Option<&RehearsedSetting> {
+        self.settings.iter().find(|setting| setting.is_own())
+    }
+
+    /// Returns the setting with the greatest mean accuracy of the private arm, among those that were measured in as many
+    /// repeats as the plan's own and failed in none.
+    pub fn best(&self) -> Option<&RehearsedSetting> {
+        let repeats = self.own()?.runs.len();
+        let candidates = self.settings.iter().filter(|one| one.failed == 0 && one.runs.len() == repeats);
+        let mean = |one: &RehearsedSetting| one.mean_accuracy().map_or(f64::NEG_INFINITY, |(_, private)| private);
+        candidates.max_by(|a, b| mean(a).total_cmp(&mean(b)))
+    }
 }

@@ -48,6 +48,14 @@ impl Optimizer {
         }
     }
 
+    /// Returns the greatest learning rate that a spec may have.
+    pub const fn most_learning_rate(&self) -> f64 {
+        match self {
+            Self::Sgd { .. } => 1000.0,
+            Self::Adam { .. } | Self::DpAdam { .. } => 1.0,
+        }
+    }
+
     /// Returns the optimizer with another learning rate.
     #[must_use]
     pub const fn with_learning_rate(self, learning_rate: f64) -> Self {

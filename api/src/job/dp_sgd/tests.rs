@@ -97,6 +97,20 @@ fn full() -> Spec {
         ..private.unwrap()
     };
     let selection = r#"{"shape":0,"stopping":0.1,"most_runs":16,"development":50,"candidates":[]}"#;
+    let rehearsal = super::Rehearsal {
+        parties: vec![super::RehearsedParty {
+            dataset: ours().id,
+            sampling_rate: participants[1].sampling_rate,
+            noise: Some(noise),
+            units: Some(100),
+        }],
+        rounds,
+        clip_factors: vec![0.5],
+        rate_factors: vec![2.0],
+        repeats: 3,
+        minutes: 60,
+        seed: 1,
+    };
     Spec {
         unit,
         model: super::AcousticModel {
@@ -121,6 +135,7 @@ fn full() -> Spec {
             candidates: vec![super::SelectionCandidate { learning_rate: 0.1, clip: 0.5 }],
             ..serde_json::from_str(selection).unwrap()
         }),
+        rehearsal: Some(Box::new(rehearsal)),
         weights: super::AverageWeights::Equal,
         spare_releases: 1,
         checkpoint_every: 1,

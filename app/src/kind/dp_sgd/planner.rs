@@ -10,6 +10,7 @@ mod field;
 pub(super) mod initial;
 mod offer;
 mod party;
+mod rehearse;
 mod terms;
 pub(super) mod tight;
 
@@ -35,6 +36,7 @@ use crate::path;
 use cost::Costs;
 use field::{ChoiceTable, FormField, PlanViolations, Slider, find_word, make_setter, parse_word, table_options};
 use party::render_party;
+pub use rehearse::rehearse_training;
 
 /// The address that proposes a plan.
 const PROPOSE: &str = "/ui/propose-dp-sgd";
@@ -277,6 +279,7 @@ pub fn Planner(
             <section class="planner-more" aria-labelledby="curves-title" hidden=move || prices.read().as_ref().is_none_or(|prices| prices.buys.is_none())>
                 <h2 id="curves-title">"Cost of rounds"</h2>
                 <div class="tight" class:stale=move || stale.get() aria-busy=move || stale.get().to_string() inner_html=move || tight.get()></div>
+                {rehearse::render_request()}
                 <div class="charts">{curves}</div>
             </section>
         </form>

@@ -195,3 +195,27 @@ async fn changed_plan_gets_tight_numbers_from_the_server() {
     let wrong = planner_fields(&page).replace("plan%5Bhidden%5D=200", "plan%5Bhidden%5D=0");
     assert_eq!(dashboard.send("weigh-dp-sgd", &wrong, false).await.status, 200);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rehearsal_is_requested_from_the_planner_and_shown_beside_its_plan() {
+    let dashboard = TestDashboard::open().await;
+    let consortium = dashboard.consortium;
+    let planner = render_page(&dashboard, &path::plan(consortium)).await;
+    assert!(planner.contains("formaction=\"/ui/rehearse-dp-sgd\"") && !planner.contains("Rehearsed on public data"));
+    let fields = planner_fields(&planner).replace("plan%5Btitle%5D=", "plan%5Btitle%5D=Digits");
+    let wrong = dashboard.send("rehearse-dp-sgd", &fields.replace("minutes=60", "minutes=0"), true).await;
+    assert!(wrong.location().starts_with(&path::plan(consortium)), "{}", wrong.location());
+    let back = dashboard.render(wrong.location(), true, wrong.message_cookie()).await.body;
+    assert!(back.contains("rehearsal.minutes") && back.contains("value=\"Digits\""), "{back}");
+
+    let came = dashboard.send("rehearse-dp-sgd", &fields, true).await;
+    let job = dashboard.newest_job().await;
+    assert_eq!((job.title.as_str(), came.location()), ("Rehearsal: Digits", path::job(consortium, job.id).as_str()));
+    let page = render_page(&dashboard, came.location()).await;
+    assert!(page.contains("parts of the lead’s public data take the roles"), "{page}");
+    let link = page.split("Open the rehearsed plan").next().and_then(|rest| rest.rsplit("href=\"").next());
+    let link = link.and_then(|rest| rest.split('"').next()).expect("a link").replace("&amp;", "&");
+    let planner = render_page(&dashboard, &link).await;
+    assert!(planner.contains("Rehearsed on public data") && planner.contains("the rehearsal is queued."), "{planner}");
+    assert!(planner.contains("value=\"Digits\""), "{planner}");
+}

@@ -2,6 +2,8 @@
 //! that fit. Nothing is changed. The figures come from `undertone_api::plan`, which the planner in the browser calls as
 //! well. This module supplies the balances of the database, and every offer passes the ledger's own check.
 
+mod rehearsal;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -20,6 +22,8 @@ use crate::fairness::WorkOwner;
 use crate::service::ledger::{self, ChargeRequest, account};
 use crate::service::model::initial::{self, ResolvedProposal};
 use crate::service::{consortium, dataset, job};
+
+pub use rehearsal::rehearsals;
 
 /// Returns the plan of a job.
 ///
@@ -60,7 +64,13 @@ pub async fn plan(ctx: &Ctx, actor: &Actor, new: &NewPlan) -> Result<Plan, Error
         }
     }
     let admitted = violations.is_empty() && refusals.is_empty();
-    Ok(Plan { admitted, violations, parties, refusals, buys, offers, together })
+    // A caller may be permitted to plan and not to read jobs.
+    let rehearsals = if policy::allows(actor, Operation::ReadJob, Place::Consortium(new.consortium)) {
+        rehearsal::find(ctx, new.consortium, &input.job.spec, &input.datasets).await?
+    } else {
+        Vec::new()
+    };
+    Ok(Plan { admitted, violations, parties, refusals, buys, offers, together, rehearsals })
 }
 
 /// Returns the present cost of a job for one dataset, computed for `owner`; `None` when it is not charged.

@@ -225,6 +225,10 @@ fn absent(report: &ReportFile, state: JobState) -> Vec<MissingFigure> {
 
 /// Adds the parts that a report of a training job lacks.
 fn absent_of_training(spec: &dp_sgd::Spec, report: &ReportFile, say: &mut impl FnMut(&str, String)) {
+    if spec.rehearsal.is_some() {
+        say("The arms", "the job rehearses another one on public data, and no private data took part".to_owned());
+        return;
+    }
     if spec.open.is_none() {
         say(
             "Open pooling",

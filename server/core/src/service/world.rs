@@ -122,6 +122,7 @@ impl TestConsortium {
             initial_model: None,
             participants: self.sites.iter().enumerate().map(party).collect(),
             open_terms: Vec::new(),
+            rehearsal: None,
             tests: vec![TestSet { name: "common".to_owned(), dataset: self.test }],
             warm_start: WarmStart { epochs: 1, batch: 1, learning_rate: 0.1, seed: 1 },
             open: None,

@@ -443,6 +443,6 @@ fn failed(error: &RunError) -> RunOutcome {
 /// Returns the lead's report.
 fn report(rounds: u32) -> String {
     let arms = vec![ArmResult { arm: Arm::Private, rounds, seconds: 0.0, tests: Vec::new() }];
-    serde_json::to_string(&AnyReport::DpSgd(Report { arms, parameters: LENGTH as u64, contents: Vec::new() }))
+    serde_json::to_string(&AnyReport::DpSgd(Report { arms, parameters: LENGTH as u64, ..Report::default() }))
         .unwrap_or_default()
 }

@@ -15,7 +15,6 @@ use crate::run::RunError;
 use crate::run::evaluation::EvaluationError;
 use crate::site::clearance::SplitError;
 use crate::site::folder::FolderError;
-use crate::site::gate::NotPublic;
 use crate::speech::decode::InputError;
 use crate::speech::model::ModelError;
 
@@ -266,9 +265,18 @@ pub enum TrainingError {
     /// A vector has no wire form.
     #[error(transparent)]
     Vector(#[from] VectorError),
-    /// The data of a rehearsal are not public.
-    #[error(transparent)]
-    NotPublic(#[from] NotPublic),
+    /// The time of a rehearsal job was over before anything was measured.
+    #[error(
+        "the {minutes} minutes of the rehearsal were over before the plan's own setting was measured once: propose it with \
+         more `rehearsal.minutes`, fewer repeats or fewer rounds"
+    )]
+    RehearsalTime {
+        /// The time limit in minutes.
+        minutes: u32,
+    },
+    /// A spec that was to be rehearsed has no rehearsal.
+    #[error("the manifest has no rehearsal")]
+    NoRehearsal,
     /// There is no stored vector to send again.
     #[error("no vector is stored for round {round} of `{series}`")]
     NothingStored {
@@ -287,8 +295,7 @@ impl From<TrainingError> for RunError {
             | TrainingError::Selection(_)
             | TrainingError::TooFewSteps(_)
             | TrainingError::NothingGranted
-            | TrainingError::GrantedOnce
-            | TrainingError::NotPublic(_) => Self::Refused(error.into()),
+            | TrainingError::GrantedOnce => Self::Refused(error.into()),
             TrainingError::Folder(_) => Self::from_disk_operation(error),
             _ => Self::Failed(error.into()),
         }

@@ -6,6 +6,7 @@ mod audit;
 mod initial;
 mod local;
 mod models;
+mod rehearsal;
 mod selection;
 mod training;
 

@@ -24,7 +24,6 @@ use self::rehearsal::{JobRehearsal, RehearsalInput, RehearsalResult};
 use self::roles::{RehearsedJob, RoleAssignment};
 use super::checkpoint;
 use crate::run::RunError;
-use crate::site::gate;
 use crate::speech::dataset::Dataset;
 
 mod error;
@@ -67,8 +66,6 @@ pub struct TuneResult {
 /// # Errors
 /// [`TuneError`], with a text for the researcher.
 pub fn tune(search: &TuneSearch, mut report: impl FnMut(&TrialResult)) -> Result<TuneResult, TuneError> {
-    // The check precedes any read.
-    gate::prove_public(&search.rules)?;
     let rounds = search.check()?;
     let settings = search.grid.settings(&rounds, search.settings, search.seed)?;
     let dataset = Dataset::open(&search.dataset)?;
@@ -240,10 +237,11 @@ impl Trials<'_> {
             data: self.roles.data(),
             folder,
             models: &self.search.models,
-            rules: &self.search.rules,
+            published: &self.search.published,
             seed: self.search.seed,
             until,
             deadline: self.deadline,
+            stop: &self.search.stop,
         };
         Ok(JobRehearsal::new(input).run()?)
     }

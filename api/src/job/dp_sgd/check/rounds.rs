@@ -31,16 +31,11 @@ pub(super) fn check(spec: &Spec, arm: Arm, rounds: &Rounds, say: &mut impl FnMut
 }
 
 fn check_step(arm: Arm, optimizer: Optimizer, at: &impl Fn(&str) -> String, say: &mut impl FnMut(&str, String)) {
-    match optimizer {
-        Optimizer::Sgd { learning_rate, momentum } => {
-            check_positive(say, &at("learning_rate"), learning_rate, 1000.0);
-            if !(0.0..1.0).contains(&momentum) {
-                say(&at("momentum"), format!("at least 0 and less than 1, not {momentum}"));
-            }
-        }
-        Optimizer::Adam { learning_rate } | Optimizer::DpAdam { learning_rate } => {
-            check_positive(say, &at("learning_rate"), learning_rate, 1.0);
-        }
+    check_positive(say, &at("learning_rate"), optimizer.learning_rate(), optimizer.most_learning_rate());
+    if let Optimizer::Sgd { momentum, .. } = optimizer
+        && !(0.0..1.0).contains(&momentum)
+    {
+        say(&at("momentum"), format!("at least 0 and less than 1, not {momentum}"));
     }
     if matches!(optimizer, Optimizer::DpAdam { .. }) && arm != Arm::Private {
         say(&at("optimizer"), "`dp_adam` corrects for noise, and this arm has none: use `adam`".to_owned());

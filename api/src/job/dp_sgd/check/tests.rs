@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
 
 mod limits;
+mod rehearsal;
 
 use std::num::NonZeroU16;
 
@@ -81,6 +82,7 @@ fn spec() -> Spec {
         initial_model: None,
         participants: vec![party(LEAD, None), party(OURS, Some(noise(1.0)))],
         open_terms: Vec::new(),
+        rehearsal: None,
         tests: vec![TestSet { name: "common".to_owned(), dataset: id(TEST) }],
         warm_start: WarmStart { epochs: 1, batch: 8, learning_rate: 0.01, seed: 1 },
         open: Some(rounds),

@@ -11,6 +11,8 @@ use undertone_server_core::{error::Error, service};
 use crate::fault::Fault;
 use crate::kind::dp_sgd::TrainingPlan;
 #[cfg(feature = "ssr")]
+use crate::kind::dp_sgd::rehearsal::render_rehearsals;
+#[cfg(feature = "ssr")]
 use crate::request::DashboardRequest;
 #[cfg(feature = "ssr")]
 use crate::words;
@@ -18,7 +20,7 @@ use crate::words;
 /// The address of the request.
 pub(super) const WEIGH: &str = "/ui/weigh-dp-sgd";
 
-/// Returns the tight numbers of a plan as HTML; empty if it cannot be proposed in its present form.
+/// Returns the tight numbers of a plan and its rehearsals as HTML; empty if it cannot be proposed in its present form.
 ///
 /// # Errors
 /// The operation's problem.
@@ -29,7 +31,7 @@ pub async fn price_tightly(consortium: ConsortiumId, plan: TrainingPlan) -> Resu
     Ok(fetch_tight_numbers(&request, consortium, &plan, &datasets).await)
 }
 
-/// Queries the server for a plan's tight numbers; empty if they are unavailable, because the page is correct without
+/// Queries the server for a plan's tight numbers and rehearsals; empty if they are unavailable, because the page is correct without
 /// them.
 #[cfg(feature = "ssr")]
 pub(in crate::kind::dp_sgd) async fn fetch_tight_numbers(
@@ -46,7 +48,11 @@ pub(in crate::kind::dp_sgd) async fn fetch_tight_numbers(
     let job = NewJob { title, spec: Spec::DpSgd(spec) };
     let new = NewPlan { consortium, job };
     let answer = async { service::plan::plan(request.ctx(), request.actor()?, &new).await }.await;
-    answer.map_err(Error::into_problem).map_or_else(|_| String::new(), |planned| render_tight_numbers(&planned))
+    let render = |planned: Planned| {
+        let rehearsals = render_rehearsals(consortium, &planned.rehearsals).to_html();
+        render_tight_numbers(&planned) + &rehearsals
+    };
+    answer.map_err(Error::into_problem).map_or_else(|_| String::new(), render)
 }
 
 /// Renders a table of the three numbers of every party.

@@ -362,6 +362,7 @@ fn empty_spec(unit: PrivacyUnit) -> Spec {
         initial_model: None,
         participants: Vec::new(),
         open_terms: Vec::new(),
+        rehearsal: None,
         tests: Vec::new(),
         warm_start: dp_sgd::WarmStart { epochs: 1, batch: 1, learning_rate: 0.1, seed: 1 },
         open: None,

@@ -20,7 +20,7 @@ fn job_from(model: &[u8], change: impl FnOnce(&mut Spec)) -> TestTraining {
 }
 
 /// Returns the model of a job that learned for a few rounds.
-fn first_model() -> Vec<u8> {
+pub(super) fn first_model() -> Vec<u8> {
     let job = TestTraining::new(|spec| {
         spec.open = None;
         spec.private.as_mut().unwrap().rounds = 3;

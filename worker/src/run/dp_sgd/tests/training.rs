@@ -3,6 +3,7 @@
 mod input;
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 
 use undertone_api::id::DatasetId;
 use undertone_api::job::audit::{AuditFinding, AuditPlan};
@@ -16,6 +17,7 @@ use crate::dp::randomness::Purpose;
 use crate::dp::sabotage::{self, Sabotage};
 use crate::run::dp_sgd::checkpoint::{ArmCheckpoint, CheckpointPlan};
 use crate::run::dp_sgd::run;
+use crate::run::dp_sgd::tune::tests::write_dataset as write_public_dataset;
 use crate::run::fake::{CrashPoint, FakeServer, is_crash, promised_audit};
 use crate::run::{RoundKey, RunError};
 use crate::speech::model::Model;
@@ -53,6 +55,23 @@ impl TestTraining {
         let server = FakeServer::new(folder, datasets);
         server.state().public.insert(dataset(0));
         Self { manifest: manifest(spec), server, sabotages: HashMap::new() }
+    }
+
+    /// Replaces the lead's data by those of more speakers, so that parts of them can take roles.
+    pub(super) fn replace_lead_data(&self) {
+        let folder = self.server.folder().join("data-0");
+        std::fs::remove_dir_all(&folder).unwrap();
+        write_public_dataset(&folder);
+    }
+
+    /// Returns the work folder of a participant.
+    pub(super) fn work_folder(&self, index: usize) -> PathBuf {
+        self.server.work_folder(index)
+    }
+
+    /// Takes back that a dataset is public.
+    pub(super) fn make_private(&self, index: usize) {
+        self.server.state().public.remove(&dataset(index));
     }
 
     /// Writes the file of characters of a dataset.

@@ -2,11 +2,12 @@
 //! memory that averages. It sends, charges and requests nothing.
 //!
 //! Its noise and its batches come from a seed, so that settings are compared with the same randomness and a rehearsal
-//! can be repeated. This is safe: the data are public, and every draw requires the site's confirmation of that
-//! ([`gate::prove_public`]); without it there is no such randomness and no rehearsal.
+//! can be repeated. This is safe: the data are public, and every draw requires the site's proof of that
+//! ([`PublicProof`]); without it there is no such randomness and no rehearsal.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -25,8 +26,6 @@ use crate::dp::release::Outgoing;
 use crate::run::dp_sgd::error::TrainingError;
 use crate::run::{Artifacts, Averaging, RoundAverage, RoundKey, RoundProgress, RunContext, RunError, StopReason};
 use crate::site::clearance::{Clearance, PublicProof};
-use crate::site::gate;
-use crate::site::policy::DatasetRules;
 
 /// The period in which a waiting participant checks the clock.
 const POLL_PERIOD: Duration = Duration::from_secs(1);
@@ -42,13 +41,15 @@ pub(super) struct RehearsalInput<'a> {
     pub(super) folder: &'a Path,
     /// The folder of the site's model files.
     pub(super) models: &'a Path,
-    /// The rules for the public dataset.
-    pub(super) rules: &'a DatasetRules,
+    /// The proof that the data are public.
+    pub(super) published: &'a PublicProof,
     pub(super) seed: u64,
     /// The round after which it ends.
     pub(super) until: u32,
     /// The time at which it is interrupted.
     pub(super) deadline: Option<Instant>,
+    /// Interrupts it when it becomes true.
+    pub(super) stop: &'a AtomicBool,
 }
 
 /// A rehearsal of some rounds.
@@ -136,7 +137,7 @@ impl<'a> JobRehearsal<'a> {
         std::fs::create_dir_all(&work)
             .map_err(|source| TrainingError::RehearsalFolder { path: work.clone(), source })?;
         let mut exchange = RehearsalExchange { rehearsal: self, index, work, round: 0, draws: 0 };
-        let end = crate::run::dp_sgd::run(spec, &mut exchange);
+        let end = crate::run::dp_sgd::training::train(spec, &mut exchange);
         signal.is_armed = !matches!(end, Ok(()) | Err(RunError::Stopped(StopReason::RehearsalRound)));
         end
     }
@@ -148,6 +149,7 @@ impl<'a> JobRehearsal<'a> {
     fn is_late(&self) -> bool {
         // The clock limits the duration of the search, and changes no result.
         self.input.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+            || self.input.stop.load(Ordering::Relaxed)
     }
 
     fn wait<T>(&self, mut ready: impl FnMut(&mut RehearsalState) -> Option<T>) -> Result<T, RunError> {
@@ -164,11 +166,6 @@ impl<'a> JobRehearsal<'a> {
             state = guard;
             state.is_over |= self.is_late();
         }
-    }
-
-    /// Returns the site's confirmation that the data are public.
-    fn confirm_public(&self) -> Result<PublicProof, RunError> {
-        Ok(gate::prove_public(self.input.rules).map_err(TrainingError::NotPublic)?)
     }
 }
 
@@ -213,7 +210,7 @@ impl RunContext for RehearsalExchange<'_, '_> {
     }
 
     fn confirm_public(&self, _: DatasetId) -> Result<PublicProof, RunError> {
-        self.rehearsal.confirm_public()
+        Ok(self.rehearsal.input.published.clone())
     }
 
     fn round_progress(&self, key: RoundKey<'_>) -> Result<RoundProgress, RunError> {
@@ -231,21 +228,16 @@ impl RunContext for RehearsalExchange<'_, '_> {
 
     fn draw_randomness(&mut self, purpose: Purpose) -> Randomness {
         self.draws += 1;
-        let RehearsalInput { rules, seed, .. } = &self.rehearsal.input;
-        let Ok(published) = gate::prove_public(rules) else {
-            // This was checked before the rehearsal began; if the rules could change meanwhile, this would be the safe
-            // result.
-            return Randomness::from_os(purpose);
-        };
+        let RehearsalInput { published, seed, .. } = &self.rehearsal.input;
         let place =
             [seed.to_le_bytes(), (self.index as u64).to_le_bytes(), u64::from(self.round).to_le_bytes()].concat();
         let hash = Sha256::new().chain_update("undertone/rehearsal/1\0").chain_update(place);
         let digest: [u8; 32] = hash.chain_update(self.draws.to_le_bytes()).finalize().into();
-        Randomness::rehearsed(&published, purpose, digest)
+        Randomness::rehearsed(published, purpose, digest)
     }
 
     fn clear(&mut self, _: RoundKey<'_>) -> Result<Clearance, RunError> {
-        self.rehearsal.confirm_public().map(Clearance::Public)
+        Ok(Clearance::Public(self.rehearsal.input.published.clone()))
     }
 
     fn submit_report(&mut self, report: Report) -> Result<(), RunError> {

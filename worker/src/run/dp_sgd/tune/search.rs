@@ -1,6 +1,8 @@
 //! The input of a search: its check, and its identity.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -10,7 +12,7 @@ use undertone_api::job::dp_sgd::{Rounds, Spec};
 use super::error::TuneError;
 use super::noise::PrivacyGoal;
 use super::setting::SettingGrid;
-use crate::site::policy::DatasetRules;
+use crate::site::clearance::PublicProof;
 
 /// The input of a search.
 #[derive(Debug, Clone)]
@@ -19,8 +21,8 @@ pub struct TuneSearch {
     pub spec: Spec,
     /// The path of the public dataset.
     pub dataset: PathBuf,
-    /// The site's rules for it.
-    pub rules: DatasetRules,
+    /// The proof that it is public. There is no search without it.
+    pub published: PublicProof,
     /// Units of every participant but the first, in order, by their size classes.
     pub units: Vec<u64>,
     /// The target cost of each private party; `None` to keep the spec's noise.
@@ -39,6 +41,8 @@ pub struct TuneSearch {
     pub seed: u64,
     /// The time limit; `None` for no limit.
     pub time: Option<Duration>,
+    /// Ends the search early when it becomes true, as if its time were over.
+    pub stop: Arc<AtomicBool>,
     /// The folder of the site's model files, for a job that begins with a registry model.
     pub models: PathBuf,
     /// A folder for intermediate results. Every search has a subfolder, from which it resumes.

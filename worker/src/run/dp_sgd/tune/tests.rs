@@ -2,6 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use rand_chacha::ChaCha20Rng;
@@ -17,6 +19,7 @@ use undertone_privacy::{Delta, Epsilon, NoiseMultiplier, PrivacyUnit, SamplingRa
 use uuid::Uuid;
 
 use super::{PrivacyGoal, SettingGrid, TrialResult, TuneError, TuneSearch, tune};
+use crate::site::gate::prove_public;
 use crate::site::policy::{DatasetRules, LifetimeLimits, LongestUnits, ReleasePeriods, RequiredApproval};
 use crate::speech::dataset::{Description, Split, Writer};
 use crate::speech::features::Treatment;
@@ -77,6 +80,7 @@ pub(crate) fn spec() -> Spec {
         initial_model: None,
         participants: vec![party(1, None), party(2, Some(noise)), party(3, Some(noise))],
         open_terms: Vec::new(),
+        rehearsal: None,
         tests: vec![TestSet { name: "common".to_owned(), dataset: dataset_id(1) }],
         warm_start: WarmStart { epochs: 1, batch: 8, learning_rate: 0.001, seed: 3 },
         open: None,
@@ -117,7 +121,7 @@ fn search(folder: &Path) -> TuneSearch {
     TuneSearch {
         spec: spec(),
         dataset,
-        rules: rules(Visibility::Public),
+        published: prove_public(&rules(Visibility::Public)).unwrap(),
         units: vec![20, 20],
         goal: None,
         grid: SettingGrid { rate: vec![1.0, 10.0, 1000.0], ..SettingGrid::default() },
@@ -127,6 +131,7 @@ fn search(folder: &Path) -> TuneSearch {
         warm: 0.3,
         seed: 5,
         time: None,
+        stop: Arc::default(),
         models: folder.join("models"),
         work: folder.join("work"),
     }
@@ -222,13 +227,19 @@ fn same_seed_gives_the_same_bits_and_another_does_not() {
 }
 
 #[test]
-fn data_that_are_not_public_are_not_opened() {
-    let dir = tempfile::tempdir().unwrap();
+fn data_that_are_not_public_have_no_search() {
     for visibility in [Visibility::Private, Visibility::Open] {
-        let search = TuneSearch { rules: rules(visibility), dataset: dir.path().join("none"), ..search(dir.path()) };
-        assert!(matches!(tune(&search, |_| ()), Err(TuneError::NotPublic(_))));
-        assert!(!search.work.exists());
+        assert!(prove_public(&rules(visibility)).is_err());
     }
+}
+
+#[test]
+fn stopped_search_ends_within_the_setting() {
+    let dir = tempfile::tempdir().unwrap();
+    let search = search(dir.path());
+    let stop = || search.stop.store(true, Ordering::Relaxed);
+    let result = tune(&search, |_| stop()).unwrap();
+    assert_eq!(result.tried.len(), 1, "the first one ended before");
 }
 
 #[test]

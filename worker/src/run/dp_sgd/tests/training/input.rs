@@ -32,6 +32,7 @@ pub(in crate::run::dp_sgd) fn spec() -> Spec {
         initial_model: None,
         participants: vec![party(0, None), party(1, Some(noise)), party(2, Some(noise))],
         open_terms: Vec::new(),
+        rehearsal: None,
         tests: vec![TestSet { name: "held out".to_owned(), dataset: dataset(0) }],
         warm_start: WarmStart { epochs: 2, batch: 5, learning_rate: 0.01, seed: 5 },
         open: Some(rounds),

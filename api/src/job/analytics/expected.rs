@@ -3,9 +3,10 @@
 use serde::{Deserialize, Serialize};
 use undertone_privacy::NoiseMultiplier;
 
+use super::estimate::survival::LifeTable;
 use super::layout::{LayoutError, VectorLayout};
 use super::query::AggregateMeasure;
-use super::{Spec, VectorBlock};
+use super::{BlockStatistic, Spec, VectorBlock};
 use crate::dataset::Dataset;
 use crate::id::DatasetId;
 use crate::job::evaluation::NORMAL_95;
@@ -14,7 +15,9 @@ use crate::job::evaluation::NORMAL_95;
 ///
 /// Means and variances are divided by the number of rows, which is not public. They are stated for cells of equal size
 /// with one row of each unit, and for a mean half-way between the middle and an end of its range. Quantiles are stated as
-/// the error of their rank, in rows.
+/// the error of their rank, in rows. A survival curve is stated at its greatest error, if half of the rows have the
+/// event, evenly over the intervals, and no time is censored; 1 where the noise would hide the curve. A covariance matrix
+/// is stated at the error of a correlation near 0, of columns whose deviation is a quarter of their range.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ExpectedError {
@@ -37,6 +40,15 @@ pub struct TargetError {
     pub aggregate: usize,
     /// The greatest half-width of the 95 % interval over all sites, in the units of [`ExpectedError`]: above 0.
     pub error: f64,
+}
+
+/// Returns the greatest deviation of a survival curve with `intervals` intervals.
+fn expected_survival(intervals: usize, rows: f64, noise: f64) -> f64 {
+    let events = std::iter::repeat_n(rows / 2.0 / intervals as f64, intervals);
+    let counts: Vec<f64> = events.chain(std::iter::repeat_n(0.0, intervals)).chain([rows / 2.0]).collect();
+    let points = LifeTable::new(&counts, noise).estimate();
+    let greatest = points.iter().map(|point| point.noise).fold(0.0, f64::max);
+    if points.len() < intervals { 1.0 / NORMAL_95 } else { greatest }
 }
 
 impl Spec {
@@ -76,7 +88,7 @@ impl Spec {
         let deviation =
             |place: usize| own.get(place).map_or(0.0, |block| block.deviation(z, sites) * block.statistic.term_value());
         let rows = (units / resolved.cells as f64).max(1.0);
-        let column = own.first().and_then(|block| block.column).map(|column| &self.columns[column].kind);
+        let column = own.first().and_then(|block| block.columns.first()).map(|column| &self.columns[*column].kind);
         let step = column.map_or(1.0, crate::table::ColumnKind::step);
         let (least, most) = column.map_or((0, 0), crate::table::ColumnKind::code_range);
         let quarter = (most - least) as f64 / 4.0;
@@ -96,6 +108,12 @@ impl Spec {
                 let levels = own.first().map_or(1.0, |block| block.statistic.squared_row_norm() as f64);
                 deviation(0) * levels.sqrt()
             }
+            AggregateMeasure::Survival { edges, .. } => expected_survival(edges.len() - 1, rows, deviation(0)),
+            AggregateMeasure::Covariance { .. } => match own.get(2).map(|block| &block.statistic) {
+                // Of a correlation near 0, with variances of a quarter of the squared span.
+                Some(BlockStatistic::Products { most, .. }) => 4.0 * deviation(2) / (*most as f64 * rows),
+                _ => 0.0,
+            },
         };
         NORMAL_95 * error
     }

@@ -112,6 +112,18 @@ fn limits_name_their_fields() {
     };
     assert_eq!(fields(&quantiles(13, vec![0.5])), ["spec.queries.0.aggregates.2.levels"]);
     assert_eq!(fields(&quantiles(6, vec![0.5, 0.5])), ["spec.queries.0.aggregates.2.probabilities"]);
+    let covariance = |columns: &[&str]| {
+        let columns = columns.iter().map(|column| (*column).to_owned()).collect();
+        changed(|spec| spec.queries[0].aggregates[1].measure = AggregateMeasure::Covariance { columns })
+    };
+    assert_eq!(fields(&covariance(&["age", "glucose"])), [""; 0]);
+    assert_eq!(fields(&covariance(&["age"])), ["spec.queries.0.aggregates.1.columns"]);
+    assert_eq!(fields(&covariance(&["age", "age"])), ["spec.queries.0.aggregates.1.columns"]);
+    assert_eq!(fields(&covariance(&["age", "visit"])), ["spec.queries.0.aggregates.1"]);
+    let survival =
+        AggregateMeasure::Survival { time: "age".to_owned(), event: "sex".to_owned(), edges: vec![0.0, 9.0] };
+    let survival = changed(|spec| spec.queries[0].aggregates[1].measure = survival);
+    assert_eq!(fields(&survival), ["spec.queries.0.aggregates.1"]);
     let coarse = changed(|spec| {
         spec.queries[1].limits = super::ContributionLimits { rows: 1000, groups: 1000 };
         spec.queries[1].aggregates[0].share = 0.001;

@@ -107,3 +107,27 @@ fn result_shows_intervals_and_no_false_zeros() {
     assert!(page.contains("download=\"result.csv\"") && page.contains("data:text/csv"), "{page}");
     assert_eq!(result::summarize(&report), "3 numbers over 3 sites together.");
 }
+
+#[test]
+fn survival_has_a_step_curve_with_its_interval() {
+    let mut datasets = datasets();
+    for dataset in &mut datasets {
+        let table = dataset.table.as_mut().unwrap();
+        table.columns.push(TableColumn { name: "died".to_owned(), kind: ColumnKind::Boolean });
+    }
+    let plan = plan(|plan| plan.sql = "SELECT survival(age, died, 0, 10, 20) FROM t GROUP BY sex".to_owned());
+    let spec = plan.spec(&datasets).unwrap();
+    assert_eq!(spec.check(&datasets), Vec::new());
+    let layout = spec.layout().unwrap();
+    // Women: 1,000 events in each of the two intervals, and 8,000 later times.
+    let mut sums = vec![0.0; layout.length()];
+    for (place, count) in [(0, 1000.0), (1, 1000.0), (4, 8000.0)] {
+        sums[place] = count * layout.blocks()[0].factor();
+    }
+    let report = spec.report(&sums, 2).unwrap();
+    let page = Owner::new().with(|| result::render_result(&report).to_html());
+    for text in ["female", "male", "survival(age, died): 20", "90.0 %", "80.0 %", "survival.csv"] {
+        assert!(page.contains(text), "{text}: {page}");
+    }
+    assert_eq!(page.matches("<svg").count(), 2, "a curve of each group");
+}

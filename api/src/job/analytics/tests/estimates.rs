@@ -4,6 +4,7 @@ use undertone_privacy::NoiseMultiplier;
 
 use super::example;
 use crate::job::analytics::{AggregateMeasure, ContributionLimits, NumberEstimate, Report, Spec, TableAggregate};
+use crate::table::{ColumnKind, TableColumn};
 
 type TableRow = [Option<i64>; 4];
 
@@ -31,7 +32,7 @@ fn spec() -> Spec {
 }
 
 /// Returns the sum over the patients, with noise if there is some.
-fn sums(spec: &Spec, patients: &[TableRow], noise: Option<u64>) -> Vec<f64> {
+fn sums<const N: usize>(spec: &Spec, patients: &[[Option<i64>; N]], noise: Option<u64>) -> Vec<f64> {
     let layout = spec.layout().expect("a valid plan");
     let mut sums = vec![0.0; layout.length()];
     for patient in patients {
@@ -115,6 +116,96 @@ fn intervals_cover_nineteen_of_twenty() {
     }
     let share = f64::from(covered) / f64::from(all);
     assert!((0.94..=0.995).contains(&share), "{share} of {all}");
+}
+
+/// A column for the event of survival curves, beside those of the example.
+fn with_event(mut spec: Spec) -> Spec {
+    spec.columns.push(TableColumn { name: "died".to_owned(), kind: ColumnKind::Boolean });
+    spec.queries[0].group_by.clear();
+    spec.queries[0].aggregates = vec![
+        TableAggregate {
+            measure: AggregateMeasure::Survival {
+                time: "age".to_owned(),
+                event: "died".to_owned(),
+                edges: vec![20.0, 40.0, 60.0, 80.0, 95.0],
+            },
+            share: 1.0,
+        },
+        TableAggregate {
+            measure: AggregateMeasure::Covariance { columns: ["age", "glucose", "died"].map(str::to_owned).to_vec() },
+            share: 1.0,
+        },
+    ];
+    spec
+}
+
+/// Patients who die in two cases of three, the older ones with more glucose.
+fn deaths(count: i64) -> Vec<[Option<i64>; 5]> {
+    let patient = |n: i64| {
+        let age = 20 + n * 7 % 80;
+        [Some(age), Some(n % 2), Some(40 + age + n * 13 % 100), Some(19_723), Some(i64::from(n % 3 != 0))]
+    };
+    (0..count).map(patient).collect()
+}
+
+/// Returns the exact survival at the edges, and the exact covariances and correlations.
+fn exact_curve_and_matrix(patients: &[[Option<i64>; 5]]) -> Vec<f64> {
+    let code = |row: &[Option<i64>; 5], column: usize| row[column].unwrap_or_default() as f64;
+    let mut numbers = Vec::new();
+    let mut survival = 1.0;
+    for ends in [(20.0, 40.0), (40.0, 60.0), (60.0, 80.0), (80.0, 96.0)] {
+        let at_risk = patients.iter().filter(|row| code(row, 0) >= ends.0).count() as f64;
+        let is_event = |row: &&[Option<i64>; 5]| code(row, 0) >= ends.0 && code(row, 0) < ends.1 && row[4] == Some(1);
+        survival *= 1.0 - patients.iter().filter(is_event).count() as f64 / at_risk;
+        numbers.push(survival);
+    }
+    let columns = [(0, 1.0), (2, 0.1), (4, 1.0)];
+    let mean = |f: &dyn Fn(&[Option<i64>; 5]) -> f64| patients.iter().map(f).sum::<f64>() / patients.len() as f64;
+    let covariance = |(one, step): (usize, f64), (other, other_step): (usize, f64)| {
+        let centre = mean(&|row| code(row, one) * step) * mean(&|row| code(row, other) * other_step);
+        mean(&|row| code(row, one) * step * code(row, other) * other_step) - centre
+    };
+    let pairs = || (0..3).flat_map(|first| (first..3).map(move |second| (columns[first], columns[second])));
+    numbers.extend(pairs().map(|(one, other)| covariance(one, other)));
+    numbers.extend(
+        pairs()
+            .filter(|(one, other)| one.0 != other.0)
+            .map(|(one, other)| covariance(one, other) / (covariance(one, one) * covariance(other, other)).sqrt()),
+    );
+    numbers
+}
+
+#[test]
+fn curves_and_matrices_without_noise_are_exact_and_with_it_covered() {
+    let spec = with_event(spec());
+    let patients = deaths(8000);
+    let truths = exact_curve_and_matrix(&patients);
+    let mut quiet = spec.clone();
+    quiet.noise_multiplier = NoiseMultiplier::new(1.0 / 1024.0).expect("in range");
+    let sums_of = |noise| sums(&spec, &patients, noise);
+    let report = quiet.report(&sums_of(None), 1).expect("of this layout");
+    let estimates = numbers(&report);
+    assert_eq!(estimates.len(), truths.len());
+    for (estimate, truth) in estimates.iter().zip(&truths) {
+        let value = estimate.value.expect("little noise");
+        assert!((value - truth).abs() <= 2e-3 * truth.abs() + 1e-3, "{estimate:?}: {truth}");
+    }
+    assert_eq!(report.queries[0].cells[0].aggregates[0].times, [20.0, 40.0, 60.0, 80.0, 95.0]);
+    let labels: Vec<&str> = estimates.iter().map(|estimate| estimate.label.as_str()).collect();
+    assert_eq!((labels[0], labels[4], labels[12]), ("40", "age, age", "correlation glucose, died"));
+    let (mut covered, mut all) = (0, 0);
+    for seed in 1..200 {
+        let report = spec.report(&sums_of(Some(seed * 7919)), 1).expect("of this layout");
+        let found = numbers(&report);
+        let curve: Vec<f64> = found[..4].iter().map(|number| number.value.unwrap_or_default()).collect();
+        assert!(curve[0] <= 1.0 && curve.windows(2).all(|pair| pair[0] >= pair[1] && pair[1] >= 0.0), "{curve:?}");
+        for (estimate, truth) in found.into_iter().zip(&truths) {
+            covered += u32::from(estimate.covers(*truth));
+            all += 1;
+        }
+    }
+    let share = f64::from(covered) / f64::from(all);
+    assert!((0.94..=0.98).contains(&share), "{share} of {all}");
 }
 
 #[test]

@@ -31,8 +31,8 @@ fn spec() -> Spec {
     spec
 }
 
-/// Returns the sum over the patients, with noise if there is some.
-fn sums<const N: usize>(spec: &Spec, patients: &[[Option<i64>; N]], noise: Option<u64>) -> Vec<f64> {
+/// Returns the sum over the patients.
+fn sums<const N: usize>(spec: &Spec, patients: &[[Option<i64>; N]]) -> Vec<f64> {
     let layout = spec.layout().expect("a valid plan");
     let mut sums = vec![0.0; layout.length()];
     for patient in patients {
@@ -40,18 +40,18 @@ fn sums<const N: usize>(spec: &Spec, patients: &[[Option<i64>; N]], noise: Optio
             sums[coordinate] += value;
         }
     }
-    if let Some(mut seed) = noise {
-        // The sum of 12 uniform numbers less 6 has the variance 1 and nearly the tails of a normal one.
-        let mut uniform = || {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (seed >> 11) as f64 / (1_u64 << 53) as f64
-        };
-        let z = spec.noise_multiplier.get();
-        for sum in &mut sums {
-            *sum += z * ((0..12).map(|_| uniform()).sum::<f64>() - 6.0);
-        }
-    }
     sums
+}
+
+/// Returns sums with the noise of the spec.
+fn noisy(spec: &Spec, sums: &[f64], mut seed: u64) -> Vec<f64> {
+    // The sum of 12 uniform numbers less 6 has the variance 1 and nearly the tails of a normal one.
+    let mut uniform = || {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 11) as f64 / (1_u64 << 53) as f64
+    };
+    let z = spec.noise_multiplier.get();
+    sums.iter().map(|sum| sum + z * ((0..12).map(|_| uniform()).sum::<f64>() - 6.0)).collect()
 }
 
 /// Returns the numbers of a report in order: cells, aggregates, numbers.
@@ -87,7 +87,7 @@ fn sums_without_noise_give_the_exact_numbers() {
     let patients = patients(8000);
     let mut quiet = spec.clone();
     quiet.noise_multiplier = NoiseMultiplier::new(1.0 / 1024.0).expect("in range");
-    let report = quiet.report(&sums(&spec, &patients, None), 1).expect("of this layout");
+    let report = quiet.report(&sums(&spec, &patients), 1).expect("of this layout");
     let truths = truths(&patients);
     let estimates = numbers(&report);
     assert_eq!(estimates.len(), truths.len());
@@ -104,10 +104,11 @@ fn intervals_cover_nineteen_of_twenty() {
     let spec = spec();
     let patients = patients(8000);
     let truths = truths(&patients);
+    let sums = sums(&spec, &patients);
     let mut covered = 0;
     let mut all = 0;
     for seed in 1..200 {
-        let report = spec.report(&sums(&spec, &patients, Some(seed * 7919)), 1).expect("of this layout");
+        let report = spec.report(&noisy(&spec, &sums, seed * 7919), 1).expect("of this layout");
         // The cells with patients: without them a mean has no truth.
         for (estimate, truth) in numbers(&report).into_iter().zip(&truths).take(18) {
             covered += u32::from(estimate.covers(*truth));
@@ -182,8 +183,8 @@ fn curves_and_matrices_without_noise_are_exact_and_with_it_covered() {
     let truths = exact_curve_and_matrix(&patients);
     let mut quiet = spec.clone();
     quiet.noise_multiplier = NoiseMultiplier::new(1.0 / 1024.0).expect("in range");
-    let sums_of = |noise| sums(&spec, &patients, noise);
-    let report = quiet.report(&sums_of(None), 1).expect("of this layout");
+    let sums = sums(&spec, &patients);
+    let report = quiet.report(&sums, 1).expect("of this layout");
     let estimates = numbers(&report);
     assert_eq!(estimates.len(), truths.len());
     for (estimate, truth) in estimates.iter().zip(&truths) {
@@ -195,7 +196,7 @@ fn curves_and_matrices_without_noise_are_exact_and_with_it_covered() {
     assert_eq!((labels[0], labels[4], labels[12]), ("40", "age, age", "correlation glucose, died"));
     let (mut covered, mut all) = (0, 0);
     for seed in 1..200 {
-        let report = spec.report(&sums_of(Some(seed * 7919)), 1).expect("of this layout");
+        let report = spec.report(&noisy(&spec, &sums, seed * 7919), 1).expect("of this layout");
         let found = numbers(&report);
         let curve: Vec<f64> = found[..4].iter().map(|number| number.value.unwrap_or_default()).collect();
         assert!(curve[0] <= 1.0 && curve.windows(2).all(|pair| pair[0] >= pair[1] && pair[1] >= 0.0), "{curve:?}");
@@ -213,8 +214,9 @@ fn small_cell_has_an_interval_and_no_zero() {
     let spec = spec();
     let mut patients = patients(2000);
     patients.extend([[Some(50), Some(2), Some(80), Some(19_800)]; 3]);
+    let sums = sums(&spec, &patients);
     for seed in 1..50 {
-        let report = spec.report(&sums(&spec, &patients, Some(seed * 104_729)), 1).expect("of this layout");
+        let report = spec.report(&noisy(&spec, &sums, seed * 104_729), 1).expect("of this layout");
         let cell = &report.queries[0].cells[2];
         let count = &cell.aggregates[0].numbers[0];
         assert!(count.value.is_none_or(|value| value > 0.0) && count.low >= 0.0 && count.high > 0.0, "{count:?}");
@@ -226,7 +228,7 @@ fn small_cell_has_an_interval_and_no_zero() {
 #[test]
 fn csv_has_a_line_for_each_number() {
     let spec = spec();
-    let report = spec.report(&sums(&spec, &patients(2000), Some(1)), 2).expect("of this layout");
+    let report = spec.report(&noisy(&spec, &sums(&spec, &patients(2000)), 1), 2).expect("of this layout");
     let csv = report.to_csv();
     assert_eq!(csv.lines().count(), 1 + numbers(&report).len());
     let second = csv.lines().nth(1).expect("a number");

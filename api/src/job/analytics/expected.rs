@@ -31,6 +31,11 @@ pub struct ExpectedError {
     pub overall: f64,
 }
 
+/// The noise multipliers for which the sites can draw noise exactly.
+const NOISE_RANGE: std::ops::RangeInclusive<f64> = 1.0 / 1024.0..=1024.0;
+/// The steps of a fit before the last one.
+const FITTING_STEPS: usize = 3;
+
 /// A target for the error of an aggregate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TargetError {
@@ -118,40 +123,64 @@ impl Spec {
         NORMAL_95 * error
     }
 
-    /// Returns the spec with the shares and the least noise multiplier at which each listed aggregate meets its target.
+    /// Returns the spec with the shares and the greatest noise multiplier at which each listed aggregate meets its target.
     /// Aggregates without a target keep their present error. `None` if no noise in the range of the samplers does.
     ///
     /// The error of an aggregate is proportional to z/√s with s its part of all shares. So an aggregate with the error e
-    /// at z and s needs a squared sensitivity of (e/target)²·s/z² in the total 1/z'² = Σ (e/target)²·s/z².
+    /// at z and s needs a squared sensitivity of (e/target)²·s/z² in the total 1/z'² = Σ (e/target)²·s/z². An error that
+    /// is not proportional, because the noise hides its number, is after the next step.
     ///
     /// # Errors
     /// [`LayoutError`] for queries that do not fit the columns or the limits.
     pub fn fit_targets(&self, datasets: &[Dataset], targets: &[TargetError]) -> Result<Option<Self>, LayoutError> {
-        let errors = self.expected_errors(datasets)?;
+        let mut goals = self.list_errors(datasets)?;
+        let places = self
+            .queries
+            .iter()
+            .enumerate()
+            .flat_map(|(query, own)| (0..own.aggregates.len()).map(move |aggregate| (query, aggregate)));
+        for (goal, place) in goals.iter_mut().zip(places) {
+            let target = targets.iter().find(|target| (target.query, target.aggregate) == place);
+            *goal = target.map_or(*goal, |target| target.error);
+        }
         let mut fitted = self.clone();
-        let total: f64 = self.queries.iter().flat_map(|query| &query.aggregates).map(|one| one.share).sum();
-        let mut sum = 0.0;
-        let mut errors = errors.iter();
-        for (query, own) in fitted.queries.iter_mut().enumerate() {
-            for (aggregate, one) in own.aggregates.iter_mut().enumerate() {
-                let present = errors.next().map_or(0.0, |error| error.overall);
-                let target = targets.iter().find(|target| (target.query, target.aggregate) == (query, aggregate));
-                let ratio = target.map_or(1.0, |target| present / target.error);
-                one.share *= ratio * ratio / total;
-                sum += one.share;
-            }
+        for step in 0..=FITTING_STEPS {
+            let errors = fitted.list_errors(datasets)?;
+            let ratios = errors.iter().zip(&goals).map(|(error, goal)| if *goal > 0.0 { error / goal } else { 1.0 });
+            let z = fitted.noise_multiplier.get();
+            let noise = if step < FITTING_STEPS {
+                fitted.scale_shares(z, ratios)
+            } else {
+                // Shares and weights are rounded: the noise pays for it, so that each target holds.
+                z / ratios.fold(1.0, f64::max)
+            };
+            let Some(noise) = NoiseMultiplier::new(noise).ok().filter(|noise| NOISE_RANGE.contains(&noise.get()))
+            else {
+                return Ok(None);
+            };
+            fitted.noise_multiplier = noise;
         }
-        let noise = NoiseMultiplier::new(self.noise_multiplier.get() / sum.sqrt());
-        // Shares are relative: the greatest becomes 1,000, so that the small ones keep their digits.
-        let greatest =
-            fitted.queries.iter().flat_map(|query| &query.aggregates).map(|one| one.share).fold(0.0, f64::max);
-        for one in fitted.queries.iter_mut().flat_map(|query| &mut query.aggregates) {
-            one.share = (one.share / greatest * 1000.0).max(0.001);
-        }
-        let Some(noise) = noise.ok().filter(|noise| (1.0 / 1024.0..=1024.0).contains(&noise.get())) else {
-            return Ok(None);
-        };
-        fitted.noise_multiplier = noise;
         Ok(Some(fitted))
+    }
+
+    /// Returns the error of each aggregate over all sites.
+    fn list_errors(&self, datasets: &[Dataset]) -> Result<Vec<f64>, LayoutError> {
+        Ok(self.expected_errors(datasets)?.into_iter().map(|error| error.overall).collect())
+    }
+
+    /// Multiplies the share of each aggregate by the square of its ratio, and returns the noise multiplier that divides
+    /// its error by the ratio.
+    fn scale_shares(&mut self, z: f64, ratios: impl Iterator<Item = f64>) -> f64 {
+        let shares = || self.queries.iter().flat_map(|query| &query.aggregates).map(|one| one.share);
+        let total: f64 = shares().sum();
+        let scaled: Vec<f64> = shares().zip(ratios).map(|(share, ratio)| share * ratio * ratio / total).collect();
+        let sum: f64 = scaled.iter().sum();
+        // Shares are relative: the greatest becomes 1,000, so that the small ones keep their digits.
+        let greatest = scaled.iter().copied().fold(0.0, f64::max);
+        let aggregates = self.queries.iter_mut().flat_map(|query| &mut query.aggregates);
+        for (one, share) in aggregates.zip(scaled) {
+            one.share = (share / greatest * 1000.0).max(0.001);
+        }
+        z / sum.sqrt()
     }
 }

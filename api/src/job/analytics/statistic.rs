@@ -135,8 +135,10 @@ impl BlockStatistic {
             _ => return None,
         };
         let most = match &next {
-            Self::Sum { most, .. } | Self::Squares { most, .. } => most,
-            Self::Sums { most, .. } | Self::Products { most, .. } => most,
+            Self::Sum { most, .. }
+            | Self::Squares { most, .. }
+            | Self::Sums { most, .. }
+            | Self::Products { most, .. } => most,
             _ => return None,
         };
         (*most >= COARSEST_TERM).then_some(next)

@@ -171,6 +171,8 @@ fn render_queries(plan: &AnalyticsPlan, datasets: &[Dataset], consortium: Consor
             {render_number("analytics[rows]".to_owned(), "Rows of a unit in one group", f64::from(plan.rows), (1.0, 1000.0), true)}
             {render_number("analytics[groups]".to_owned(), "Groups of a unit", f64::from(plan.groups), (1.0, 1000.0), true)}
             {render_number("analytics[noise]".to_owned(), "Noise z", plan.noise, (0.001, 1024.0), false)}
+            {render_text("analytics[goals]", "Errors and shares", plan.goals.clone(), "mean(age) ± 0.5", 3)}
+            <p class="hint">"A line for an aggregate: \"mean(age) ± 0.5\" asks for half the width of its interval over the sites together, and the noise follows; \"query 2: count(*) share 2\" gives it a part of the noise budget. Aggregates without an error keep the one that z gives them."</p>
             <p class="hint">"The aggregates share the noise: the fewer, the narrower the intervals. The cost depends on z alone."</p>
         </fieldset>
     }

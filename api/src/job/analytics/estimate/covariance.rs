@@ -218,17 +218,13 @@ fn rotate(values: &mut [Vec<f64>], vectors: &mut [Vec<f64>], first: usize, secon
     let tangent = ratio.signum() / (ratio.abs() + (ratio * ratio + 1.0).sqrt());
     let cosine = 1.0 / (tangent * tangent + 1.0).sqrt();
     let sine = tangent * cosine;
-    let turn = |row: &mut [f64]| {
-        let (one, other) = (row[first], row[second]);
-        row[first] = cosine * one - sine * other;
-        row[second] = sine * one + cosine * other;
-    };
-    values.iter_mut().for_each(|row| turn(row));
-    vectors.iter_mut().for_each(|row| turn(row));
-    for column in 0..values.len() {
-        let (one, other) = (values[first][column], values[second][column]);
-        values[first][column] = cosine * one - sine * other;
-        values[second][column] = sine * one + cosine * other;
+    let turn = |one: f64, other: f64| (cosine * one - sine * other, sine * one + cosine * other);
+    for row in values.iter_mut().chain(vectors.iter_mut()) {
+        (row[first], row[second]) = turn(row[first], row[second]);
+    }
+    let (before, after) = values.split_at_mut(second);
+    for (one, other) in before[first].iter_mut().zip(after[0].iter_mut()) {
+        (*one, *other) = turn(*one, *other);
     }
 }
 

@@ -132,8 +132,12 @@ mod tests {
     fn curve_without_noise_is_that_of_kaplan_and_meier() {
         let mut events = vec![0.0; 35];
         let mut censored = vec![0.0; 35];
-        [6, 6, 6, 7, 10, 13, 16, 22, 23].iter().for_each(|week| events[week - 1] += 1.0);
-        [6, 9, 10, 11, 17, 19, 20, 25, 32, 32, 34, 35].iter().for_each(|week| censored[week - 1] += 1.0);
+        for week in [6, 6, 6, 7, 10, 13, 16, 22, 23] {
+            events[week - 1] += 1.0;
+        }
+        for week in [6, 9, 10, 11, 17, 19, 20, 25, 32, 32, 34, 35] {
+            censored[week - 1] += 1.0;
+        }
         let counts: Vec<f64> = events.into_iter().chain(censored).chain([0.0]).collect();
         let points = LifeTable::new(&counts, 0.0).estimate();
         // Survival and the deviation of Greenwood, as published.

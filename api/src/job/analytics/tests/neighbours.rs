@@ -315,7 +315,9 @@ fn compare_neighbours(pairs: usize, seed: u64) -> f64 {
             let own = layout.contribute_steps(unit.iter().map(|row| &row[..]));
             let own = own.into_iter().filter(|(_, steps)| *steps != 0).map(|(place, steps)| (place, i128::from(steps)));
             assert!(own.eq(change), "{queries:?} {unit:?}");
-            changed.iter().for_each(|place| with[*place] = without[*place]);
+            for place in &changed {
+                with[*place] = without[*place];
+            }
         }
     }
     greatest

@@ -134,12 +134,12 @@ impl BlockStatistic {
             Self::Products { columns, most } => Self::Products { columns: columns.clone(), most: most / 2 },
             _ => return None,
         };
-        let most = match &next {
-            Self::Sum { most, .. }
-            | Self::Squares { most, .. }
-            | Self::Sums { most, .. }
-            | Self::Products { most, .. } => most,
-            _ => return None,
+        let (Self::Sum { most, .. }
+        | Self::Squares { most, .. }
+        | Self::Sums { most, .. }
+        | Self::Products { most, .. }) = &next
+        else {
+            return None;
         };
         (*most >= COARSEST_TERM).then_some(next)
     }

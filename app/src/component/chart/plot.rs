@@ -262,12 +262,10 @@ impl ChartPlot {
             .zip(labels)
             .map(|(line, label)| {
                 let last = line.points.last().map_or(RIGHT, |point| self.x.position(point.0));
+                let places = line.points.iter().map(|(x, y)| (self.x.position(*x), self.y.position(*y)));
                 let path = match line.level {
                     Some(level) => format!("M{LEFT} {0}H{RIGHT}", self.y.position(level)),
-                    None => {
-                        let places = line.points.iter().map(|(x, y)| (self.x.position(*x), self.y.position(*y)));
-                        build_path(places, figure.steps)
-                    }
+                    None => build_path(places, figure.steps),
                 };
                 let dots = (line.points.len() <= 60 && line.level.is_none()).then(|| {
                     line.points

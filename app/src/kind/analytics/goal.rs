@@ -55,7 +55,10 @@ pub(super) fn write_shares(queries: &[TableQuery]) -> String {
     if all().all(|(_, one)| is_usual(one)) {
         return String::new();
     }
-    all().map(|(query, one)| format!("query {}: {} share {}\n", query + 1, one.measure.label(), one.share)).collect()
+    let line = |(query, one): (usize, &TableAggregate)| {
+        format!("query {}: {} share {}", query + 1, one.measure.label(), one.share)
+    };
+    all().map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// Returns the lines with each error multiplied by a factor.

@@ -1,8 +1,8 @@
 //! `analytics`: aggregates of tables of rows over several sites.
 //!
 //! Each site sums the bounded contributions of its units to all aggregates of all queries in one vector of integers, adds
-//! discrete Gaussian noise, and releases it. The server averages; counts, means, variances, histograms and quantiles,
-//! each with an interval, follow from the sum as post-processing. One release of each site, charged once.
+//! discrete Gaussian noise, and releases it. The server averages; counts, means, variances, histograms, quantiles,
+//! survival curves and covariance matrices, each with an interval, follow from the sum as post-processing. One release of each site, charged once.
 //!
 //! `query.rs` and `filter.rs` define the request, `resolve.rs` binds it to declared columns, `statistic.rs` and
 //! `layout.rs` the vector and its sensitivity, `estimate.rs` and its neighbours the results, `cost.rs` the charge,
@@ -50,7 +50,7 @@ pub use query::{AggregateMeasure, ContributionLimits, DatePeriod, GroupKey, Tabl
 pub use report::{AggregateResult, AnalyticsError, CellResult, QueryResult, Report};
 pub use resolve::{CodeBounds, MOST_EDGES};
 pub use resolve_error::ResolveError;
-pub use statistic::{BlockStatistic, LEVELS};
+pub use statistic::{BlockStatistic, CentredColumn, LEVELS};
 
 /// The series in which the vectors are averaged, in one round: number 1.
 pub const VECTOR: &str = "vector";

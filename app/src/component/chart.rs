@@ -3,7 +3,6 @@
 
 mod plot;
 mod scale;
-#[cfg(feature = "ssr")]
 mod still;
 
 use leptos::ev::{KeyboardEvent, PointerEvent};
@@ -13,7 +12,6 @@ pub use plot::{ChartFigure, ChartLine, LineStroke};
 use plot::{ChartPlot, HEIGHT, WIDTH};
 #[cfg(feature = "ssr")]
 pub(crate) use scale::{LinearScale, spread};
-#[cfg(feature = "ssr")]
 pub(crate) use still::render_still;
 
 /// Renders a chart of a figure that may change.

@@ -4,6 +4,8 @@
 
 mod description;
 #[cfg(feature = "ssr")]
+mod goal;
+#[cfg(feature = "ssr")]
 mod plan;
 #[cfg(feature = "ssr")]
 mod planner;

@@ -69,7 +69,7 @@ impl fmt::Display for AddReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { rows, units, surplus, quarantine } = self;
         write!(f, "Rows read       {}\nRows            {rows}\nUnits           {units}", quarantine.read)?;
-        write!(f, "\nLeft out        {} ({})", quarantine.rejected_rows(), quarantine.summary())?;
+        write!(f, "\nLeft out        {}", quarantine.summary())?;
         if *surplus > 0 {
             write!(f, "\nSurplus         {surplus} rows beyond {MOST_UNIT_ROWS} of a unit")?;
         }

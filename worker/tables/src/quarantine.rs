@@ -114,9 +114,9 @@ impl Quarantine {
         self.rejected.values().map(|rows| rows.rows).sum()
     }
 
-    /// Returns the numbers of rows that were left out, with their reasons, as text.
+    /// Returns the number of rows that were left out, with their reasons, as text: `none`, or `3 (2 no unit, 1 no date)`.
     pub fn summary(&self) -> String {
         let parts: Vec<String> = self.rejected.iter().map(|(reason, rows)| format!("{} {reason}", rows.rows)).collect();
-        if parts.is_empty() { "none is left out".to_owned() } else { parts.join(", ") }
+        if parts.is_empty() { "none".to_owned() } else { format!("{} ({})", self.rejected_rows(), parts.join(", ")) }
     }
 }

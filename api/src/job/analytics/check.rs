@@ -26,6 +26,8 @@ const LONGEST_NAME: usize = 100;
 const MOST_CONTRIBUTION: f64 = 1000.0;
 /// The most quantiles of an aggregate.
 const MOST_QUANTILES: usize = 99;
+/// The numbers of columns of a covariance matrix.
+const COVARIANCE: (usize, usize) = (2, 16);
 /// The range of a share.
 const SHARE: (f64, f64) = (0.001, 1000.0);
 /// The noise multipliers for which the sites can draw noise exactly.
@@ -131,7 +133,13 @@ fn check_query(path: &str, query: &TableQuery, say: &mut impl FnMut(&str, String
     for (index, aggregate) in query.aggregates.iter().enumerate() {
         let path = format!("{path}.aggregates.{index}");
         check_range(say, &format!("{path}.share"), aggregate.share, SHARE.0, SHARE.1);
-        if let AggregateMeasure::Quantiles { probabilities, levels, .. } = &aggregate.measure {
+        check_measure(&path, &aggregate.measure, say);
+    }
+}
+
+fn check_measure(path: &str, measure: &AggregateMeasure, say: &mut impl FnMut(&str, String)) {
+    match measure {
+        AggregateMeasure::Quantiles { probabilities, levels, .. } => {
             let is_inside = |one: &f64| *one > 0.0 && *one < 1.0;
             let is_valid = (1..=MOST_QUANTILES).contains(&probabilities.len())
                 && probabilities.iter().all(is_inside)
@@ -142,5 +150,13 @@ fn check_query(path: &str, query: &TableQuery, say: &mut impl FnMut(&str, String
             }
             check_range(say, &format!("{path}.levels"), f64::from(*levels), f64::from(LEVELS.0), f64::from(LEVELS.1));
         }
+        AggregateMeasure::Covariance { columns } => {
+            let (least, most) = COVARIANCE;
+            let distinct: HashSet<&String> = columns.iter().collect();
+            if !(least..=most).contains(&columns.len()) || distinct.len() < columns.len() {
+                say(&format!("{path}.columns"), format!("{least} to {most} columns, each once"));
+            }
+        }
+        _ => {}
     }
 }

@@ -10,6 +10,9 @@
 //! clamped to its range [a, b], a variance to [0, (μ − a)(b − μ)], the greatest that the mean admits (Bhatia and Davis
 //! 2000).
 
+mod covariance;
+pub(super) mod survival;
+
 use serde::{Deserialize, Serialize};
 
 use super::layout::{RADIUS, VectorBlock};
@@ -17,7 +20,7 @@ use super::query::AggregateMeasure;
 use super::statistic::BlockStatistic;
 use super::tree::RangeTree;
 use crate::job::evaluation::NORMAL_95;
-use crate::table::ColumnKind;
+use crate::table::{ColumnKind, TableColumn};
 
 /// The deviations of its noise that a number of rows exceeds before anything is divided by it.
 pub const LEAST_DEVIATIONS: f64 = 5.0;
@@ -113,9 +116,10 @@ impl<'a> CellSums<'a> {
         (sums.first().copied().unwrap_or_default() * unit, noise * unit)
     }
 
-    /// Returns the numbers of an aggregate.
-    pub(super) fn estimate(&self, measure: &AggregateMeasure, kind: Option<&ColumnKind>) -> Vec<NumberEstimate> {
-        match (measure, kind) {
+    /// Returns the numbers of an aggregate over the columns of the spec.
+    pub(super) fn estimate(&self, measure: &AggregateMeasure, columns: &[TableColumn]) -> Vec<NumberEstimate> {
+        let column = self.blocks.first().and_then(|(block, ..)| block.columns.first());
+        match (measure, column.and_then(|column| columns.get(*column)).map(|column| &column.kind)) {
             (AggregateMeasure::Count { .. }, _) => {
                 let (count, noise) = self.moment(0);
                 vec![NumberEstimate::count(String::new(), count, noise, self.rows)]
@@ -137,6 +141,8 @@ impl<'a> CellSums<'a> {
             (AggregateMeasure::Variance { .. }, Some(kind)) => self.variance(kind),
             (AggregateMeasure::Histogram { .. }, Some(kind)) => self.histogram(kind),
             (AggregateMeasure::Quantiles { probabilities, .. }, Some(kind)) => self.quantiles(kind, probabilities),
+            (AggregateMeasure::Survival { edges, .. }, Some(_)) => self.survival(edges),
+            (AggregateMeasure::Covariance { .. }, Some(_)) => self.covariance(columns),
             (_, None) => Vec::new(),
         }
     }

@@ -3,9 +3,10 @@
 use serde::{Deserialize, Serialize};
 use undertone_privacy::NoiseMultiplier;
 
+use super::estimate::survival::LifeTable;
 use super::layout::{LayoutError, VectorLayout};
 use super::query::AggregateMeasure;
-use super::{Spec, VectorBlock};
+use super::{BlockStatistic, Spec, VectorBlock};
 use crate::dataset::Dataset;
 use crate::id::DatasetId;
 use crate::job::evaluation::NORMAL_95;
@@ -14,7 +15,9 @@ use crate::job::evaluation::NORMAL_95;
 ///
 /// Means and variances are divided by the number of rows, which is not public. They are stated for cells of equal size
 /// with one row of each unit, and for a mean half-way between the middle and an end of its range. Quantiles are stated as
-/// the error of their rank, in rows.
+/// the error of their rank, in rows. A survival curve is stated at its greatest error, if half of the rows have the
+/// event, evenly over the intervals, and no time is censored; 1 where the noise would hide the curve. A covariance matrix
+/// is stated at the error of a correlation near 0, of columns whose deviation is a quarter of their range.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ExpectedError {
@@ -28,6 +31,11 @@ pub struct ExpectedError {
     pub overall: f64,
 }
 
+/// The noise multipliers for which the sites can draw noise exactly.
+const NOISE_RANGE: std::ops::RangeInclusive<f64> = 1.0 / 1024.0..=1024.0;
+/// The steps of a fit before the last one.
+const FITTING_STEPS: usize = 3;
+
 /// A target for the error of an aggregate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TargetError {
@@ -37,6 +45,15 @@ pub struct TargetError {
     pub aggregate: usize,
     /// The greatest half-width of the 95 % interval over all sites, in the units of [`ExpectedError`]: above 0.
     pub error: f64,
+}
+
+/// Returns the greatest deviation of a survival curve with `intervals` intervals.
+fn expected_survival(intervals: usize, rows: f64, noise: f64) -> f64 {
+    let events = std::iter::repeat_n(rows / 2.0 / intervals as f64, intervals);
+    let counts: Vec<f64> = events.chain(std::iter::repeat_n(0.0, intervals)).chain([rows / 2.0]).collect();
+    let points = LifeTable::new(&counts, noise).estimate();
+    let greatest = points.iter().map(|point| point.noise).fold(0.0, f64::max);
+    if points.len() < intervals { 1.0 / NORMAL_95 } else { greatest }
 }
 
 impl Spec {
@@ -76,7 +93,7 @@ impl Spec {
         let deviation =
             |place: usize| own.get(place).map_or(0.0, |block| block.deviation(z, sites) * block.statistic.term_value());
         let rows = (units / resolved.cells as f64).max(1.0);
-        let column = own.first().and_then(|block| block.column).map(|column| &self.columns[column].kind);
+        let column = own.first().and_then(|block| block.columns.first()).map(|column| &self.columns[*column].kind);
         let step = column.map_or(1.0, crate::table::ColumnKind::step);
         let (least, most) = column.map_or((0, 0), crate::table::ColumnKind::code_range);
         let quarter = (most - least) as f64 / 4.0;
@@ -96,44 +113,74 @@ impl Spec {
                 let levels = own.first().map_or(1.0, |block| block.statistic.squared_row_norm() as f64);
                 deviation(0) * levels.sqrt()
             }
+            AggregateMeasure::Survival { edges, .. } => expected_survival(edges.len() - 1, rows, deviation(0)),
+            AggregateMeasure::Covariance { .. } => match own.get(2).map(|block| &block.statistic) {
+                // Of a correlation near 0, with variances of a quarter of the squared span.
+                Some(BlockStatistic::Products { most, .. }) => 4.0 * deviation(2) / (*most as f64 * rows),
+                _ => 0.0,
+            },
         };
         NORMAL_95 * error
     }
 
-    /// Returns the spec with the shares and the least noise multiplier at which each listed aggregate meets its target.
+    /// Returns the spec with the shares and the greatest noise multiplier at which each listed aggregate meets its target.
     /// Aggregates without a target keep their present error. `None` if no noise in the range of the samplers does.
     ///
     /// The error of an aggregate is proportional to z/√s with s its part of all shares. So an aggregate with the error e
-    /// at z and s needs a squared sensitivity of (e/target)²·s/z² in the total 1/z'² = Σ (e/target)²·s/z².
+    /// at z and s needs a squared sensitivity of (e/target)²·s/z² in the total 1/z'² = Σ (e/target)²·s/z². An error that
+    /// is not proportional, because the noise hides its number, is after the next step.
     ///
     /// # Errors
     /// [`LayoutError`] for queries that do not fit the columns or the limits.
     pub fn fit_targets(&self, datasets: &[Dataset], targets: &[TargetError]) -> Result<Option<Self>, LayoutError> {
-        let errors = self.expected_errors(datasets)?;
+        let mut goals = self.list_errors(datasets)?;
+        let places = self
+            .queries
+            .iter()
+            .enumerate()
+            .flat_map(|(query, own)| (0..own.aggregates.len()).map(move |aggregate| (query, aggregate)));
+        for (goal, place) in goals.iter_mut().zip(places) {
+            let target = targets.iter().find(|target| (target.query, target.aggregate) == place);
+            *goal = target.map_or(*goal, |target| target.error);
+        }
         let mut fitted = self.clone();
-        let total: f64 = self.queries.iter().flat_map(|query| &query.aggregates).map(|one| one.share).sum();
-        let mut sum = 0.0;
-        let mut errors = errors.iter();
-        for (query, own) in fitted.queries.iter_mut().enumerate() {
-            for (aggregate, one) in own.aggregates.iter_mut().enumerate() {
-                let present = errors.next().map_or(0.0, |error| error.overall);
-                let target = targets.iter().find(|target| (target.query, target.aggregate) == (query, aggregate));
-                let ratio = target.map_or(1.0, |target| present / target.error);
-                one.share *= ratio * ratio / total;
-                sum += one.share;
-            }
+        for step in 0..=FITTING_STEPS {
+            let errors = fitted.list_errors(datasets)?;
+            let ratios = errors.iter().zip(&goals).map(|(error, goal)| if *goal > 0.0 { error / goal } else { 1.0 });
+            let z = fitted.noise_multiplier.get();
+            let noise = if step < FITTING_STEPS {
+                fitted.scale_shares(z, ratios)
+            } else {
+                // Shares and weights are rounded: the noise pays for it, so that each target holds.
+                z / ratios.fold(1.0, f64::max)
+            };
+            let Some(noise) = NoiseMultiplier::new(noise).ok().filter(|noise| NOISE_RANGE.contains(&noise.get()))
+            else {
+                return Ok(None);
+            };
+            fitted.noise_multiplier = noise;
         }
-        let noise = NoiseMultiplier::new(self.noise_multiplier.get() / sum.sqrt());
-        // Shares are relative: the greatest becomes 1,000, so that the small ones keep their digits.
-        let greatest =
-            fitted.queries.iter().flat_map(|query| &query.aggregates).map(|one| one.share).fold(0.0, f64::max);
-        for one in fitted.queries.iter_mut().flat_map(|query| &mut query.aggregates) {
-            one.share = (one.share / greatest * 1000.0).max(0.001);
-        }
-        let Some(noise) = noise.ok().filter(|noise| (1.0 / 1024.0..=1024.0).contains(&noise.get())) else {
-            return Ok(None);
-        };
-        fitted.noise_multiplier = noise;
         Ok(Some(fitted))
+    }
+
+    /// Returns the error of each aggregate over all sites.
+    fn list_errors(&self, datasets: &[Dataset]) -> Result<Vec<f64>, LayoutError> {
+        Ok(self.expected_errors(datasets)?.into_iter().map(|error| error.overall).collect())
+    }
+
+    /// Multiplies the share of each aggregate by the square of its ratio, and returns the noise multiplier that divides
+    /// its error by the ratio.
+    fn scale_shares(&mut self, z: f64, ratios: impl Iterator<Item = f64>) -> f64 {
+        let shares = || self.queries.iter().flat_map(|query| &query.aggregates).map(|one| one.share);
+        let total: f64 = shares().sum();
+        let scaled: Vec<f64> = shares().zip(ratios).map(|(share, ratio)| share * ratio * ratio / total).collect();
+        let sum: f64 = scaled.iter().sum();
+        // Shares are relative: the greatest becomes 1,000, so that the small ones keep their digits.
+        let greatest = scaled.iter().copied().fold(0.0, f64::max);
+        let aggregates = self.queries.iter_mut().flat_map(|query| &mut query.aggregates);
+        for (one, share) in aggregates.zip(scaled) {
+            one.share = (share / greatest * 1000.0).max(0.001);
+        }
+        z / sum.sqrt()
     }
 }

@@ -12,7 +12,8 @@
 //! and g cells, which have disjoint coordinates, at most m·r·√g. So the squared sensitivity of the block is
 //!
 //! S² = min(g, cells) · (m·r)², with r² = 1 for rows and bins, X² for sums of values up to X, L for a tree of L levels,
-//! and (m·r)² = 1 for units.
+//! (m·r)² = 1 for units, r² = 1 for a row of a life table, which is in one of its counts, r² = kX² for k sums of terms up
+//! to X, and r² = k(k + 1)/2·X² for the products of k columns: each of the k(k + 1)/2 products is at most X.
 //!
 //! All these are integers. Block b is multiplied by the integer weight
 //!
@@ -29,7 +30,7 @@ use super::filter::CodeFilter;
 use super::query::{AggregateMeasure, ContributionLimits, TableQuery};
 use super::resolve::CodeBounds;
 use super::resolve_error::ResolveError;
-use super::statistic::{BlockStatistic, plan_statistics};
+use super::statistic::{BlockStatistic, PlannedStatistic, plan_statistics};
 use crate::table::TableColumn;
 
 /// R: the greatest norm of a unit's contribution, in steps of the grid.
@@ -144,8 +145,8 @@ pub struct VectorBlock {
     pub query: usize,
     /// The position of the aggregate in its query.
     pub aggregate: usize,
-    /// The position of the column, for a statistic of one; rows without its value add nothing.
-    pub column: Option<usize>,
+    /// The positions of the columns; rows without a value in each of them add nothing.
+    pub columns: Vec<usize>,
     /// The statistic.
     pub statistic: BlockStatistic,
     /// The first coordinate.
@@ -212,13 +213,13 @@ impl VectorLayout {
             let share = to_thousandths(one.share);
             let frame = BlockFrame { limits: query.limits, cells, total };
             let blocks = frame.plan(&one.measure, share, columns, &field)?;
-            for (column, statistic, weight, squared_sensitivity) in blocks {
+            for (columns, statistic, weight, squared_sensitivity) in blocks {
                 let width = statistic.width();
                 let offset = self.length;
                 let block = VectorBlock {
                     query: index,
                     aggregate,
-                    column,
+                    columns,
                     statistic,
                     offset,
                     width,
@@ -305,13 +306,11 @@ impl VectorBlock {
     }
 
     fn add_row(&self, cell: usize, row: &[Option<i64>], is_first: bool, entries: &mut BTreeMap<usize, i64>) {
-        let code = match self.column {
-            None => 0,
-            Some(column) => match row.get(column).copied().flatten() {
-                Some(code) => code,
-                None => return,
-            },
-        };
+        let code = |column: &usize| row.get(*column).copied().flatten();
+        if !self.columns.iter().all(|column| code(column).is_some()) {
+            return;
+        }
+        let code = |place: usize| self.columns.get(place).and_then(code).unwrap_or_default();
         let start = self.coordinates(cell).start;
         let weight = self.weight.cast_signed();
         self.statistic.visit_entries(code, is_first, |place, value| {
@@ -333,8 +332,8 @@ struct BlockFrame {
     total: u128,
 }
 
-/// Column, statistic, weight and squared sensitivity of a block.
-type PlannedBlock = (Option<usize>, BlockStatistic, u64, u128);
+/// Columns, statistic, weight and squared sensitivity of a block.
+type PlannedBlock = (Vec<usize>, BlockStatistic, u64, u128);
 
 impl BlockFrame {
     fn plan(
@@ -346,13 +345,13 @@ impl BlockFrame {
     ) -> Result<Vec<PlannedBlock>, LayoutError> {
         let planned = plan_statistics(measure, columns);
         let planned = planned.map_err(|error| LayoutError::Resolve { field: field.to_owned(), error })?;
-        let blocks = planned.into_iter().map(|(column, mut statistic, part)| {
+        let blocks = planned.into_iter().map(|PlannedStatistic { columns, mut statistic, part }| {
             loop {
                 let squared = self.squared_sensitivity(&statistic);
                 let quotient = u128::from(RADIUS).pow(2) * share * part / (self.total * squared);
                 let weight = quotient.isqrt() as u64;
                 if weight >= LEAST_WEIGHT {
-                    return Ok((column, statistic, weight, squared));
+                    return Ok((columns, statistic, weight, squared));
                 }
                 statistic = statistic.coarsen().ok_or_else(|| LayoutError::Coarse { field: field.to_owned() })?;
             }

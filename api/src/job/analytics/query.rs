@@ -170,6 +170,23 @@ pub enum AggregateMeasure {
         #[cfg_attr(feature = "openapi", schema(minimum = 2, maximum = 12))]
         levels: u32,
     },
+    /// The survival curve of the times to an event on a declared grid, by the estimator of Kaplan and Meier (1958) for
+    /// the times as grouped. Rows whose time is below the first edge do not count.
+    Survival {
+        /// The column of times to the event or to the end of observation: integers or reals.
+        time: String,
+        /// The column of booleans: true if the event was observed, false if the time is censored.
+        event: String,
+        /// The edges of the intervals, ascending: 2 to 1,001. A time in an interval counts at its end; times beyond the
+        /// last edge are observed throughout.
+        edges: Vec<f64>,
+    },
+    /// The covariance matrix of several columns of numbers, with the correlations, over the rows with a value in each.
+    Covariance {
+        /// The columns, each once: 2 to 16.
+        #[cfg_attr(feature = "openapi", schema(min_items = 2, max_items = 16))]
+        columns: Vec<String>,
+    },
 }
 
 const fn usual_levels() -> u32 {
@@ -177,16 +194,18 @@ const fn usual_levels() -> u32 {
 }
 
 impl AggregateMeasure {
-    /// Returns the column, if there is one.
-    pub fn column(&self) -> Option<&str> {
+    /// Returns the columns, in the order of the label.
+    pub fn columns(&self) -> Vec<&str> {
         match self {
-            Self::Count { column } => column.as_deref(),
-            Self::CountUnits => None,
+            Self::Count { column } => column.as_deref().into_iter().collect(),
+            Self::CountUnits => Vec::new(),
             Self::Sum { column }
             | Self::Mean { column }
             | Self::Variance { column }
             | Self::Histogram { column, .. }
-            | Self::Quantiles { column, .. } => Some(column),
+            | Self::Quantiles { column, .. } => vec![column],
+            Self::Survival { time, event, .. } => vec![time, event],
+            Self::Covariance { columns } => columns.iter().map(String::as_str).collect(),
         }
     }
 
@@ -200,7 +219,11 @@ impl AggregateMeasure {
             Self::Variance { .. } => "variance",
             Self::Histogram { .. } => "histogram",
             Self::Quantiles { .. } => "quantiles",
+            Self::Survival { .. } => "survival",
+            Self::Covariance { .. } => "covariance",
         };
-        format!("{name}({})", self.column().unwrap_or("*"))
+        let columns = self.columns();
+        let columns = if columns.is_empty() { "*".to_owned() } else { columns.join(", ") };
+        format!("{name}({columns})")
     }
 }

@@ -6,7 +6,7 @@ use super::estimate::{CellSums, NumberEstimate};
 use super::layout::LayoutError;
 use super::query::AggregateMeasure;
 use super::{Spec, VectorLayout};
-use crate::table::{CalendarDate, ColumnKind};
+use crate::table::{CalendarDate, ColumnKind, TableColumn};
 
 /// Why no report can be computed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -35,6 +35,10 @@ pub struct AggregateResult {
     /// Whether the numbers are dates: values and intervals count days since 1970-01-01, deviations count days.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_date: bool,
+    /// The edges of a survival curve, which is 1 at the first; each number holds from the edge after it. Empty for other
+    /// aggregates.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub times: Vec<f64>,
 }
 
 impl AggregateResult {
@@ -77,6 +81,15 @@ pub struct Report {
     pub queries: Vec<QueryResult>,
 }
 
+impl AggregateMeasure {
+    fn edges_of_time(&self) -> Vec<f64> {
+        match self {
+            Self::Survival { edges, .. } => edges.clone(),
+            _ => Vec::new(),
+        }
+    }
+}
+
 impl Spec {
     /// Computes the report from the sums over `sites` sites.
     ///
@@ -91,6 +104,13 @@ impl Spec {
         Ok(Report { sites, queries })
     }
 
+    /// Returns whether the numbers of an aggregate are dates.
+    fn has_dates(&self, measure: &AggregateMeasure) -> bool {
+        let AggregateMeasure::Quantiles { column, .. } = measure else { return false };
+        let is_date = |one: &TableColumn| one.name == *column && matches!(one.kind, ColumnKind::Date { .. });
+        self.columns.iter().any(is_date)
+    }
+
     fn report_query(&self, layout: &VectorLayout, index: usize, sums: &[f64], sites: u32) -> QueryResult {
         let query = &self.queries[index];
         let resolved = &layout.queries()[index];
@@ -102,10 +122,12 @@ impl Spec {
                 let own: Vec<_> = blocks.iter().filter(|block| block.aggregate == aggregate).collect();
                 let noise = self.noise_multiplier.get();
                 let sums = CellSums::new(&own, cell, sums, noise, sites, query.limits.rows);
-                let kind = own.first().and_then(|block| block.column).map(|column| &self.columns[column].kind);
-                let is_date =
-                    matches!((&one.measure, kind), (AggregateMeasure::Quantiles { .. }, Some(ColumnKind::Date { .. })));
-                AggregateResult { label: one.measure.label(), numbers: sums.estimate(&one.measure, kind), is_date }
+                AggregateResult {
+                    label: one.measure.label(),
+                    numbers: sums.estimate(&one.measure, &self.columns),
+                    is_date: self.has_dates(&one.measure),
+                    times: one.measure.edges_of_time(),
+                }
             });
             CellResult {
                 groups: groups.map(|(key, range)| key.label(range, &self.columns[key.column].kind)).collect(),

@@ -1,9 +1,11 @@
 //! The statistics of a cell, each a vector of integer sums over rows.
 
-use super::query::AggregateMeasure;
+mod plan;
+
 use super::resolve::CodeBounds;
-use super::resolve_error::ResolveError;
-use crate::table::{ColumnKind, TableColumn};
+use crate::table::ColumnKind;
+
+pub(super) use plan::{PlannedStatistic, plan_statistics};
 
 /// The greatest value of a sum's term before the weights are chosen.
 const FINEST_TERM: u64 = 1 << 20;
@@ -52,6 +54,47 @@ pub enum BlockStatistic {
         /// L: the levels below the root.
         levels: u32,
     },
+    /// The rows by time and event: for each of K intervals the number of events, then for each the number of censored
+    /// times, then the number of times beyond the last interval. Its columns are the time and the event.
+    LifeTable(CodeBounds),
+    /// For each column the sum of X·(code − centre)/span, rounded to nearest.
+    Sums {
+        /// The columns.
+        columns: Vec<CentredColumn>,
+        /// X: the greatest magnitude of a term.
+        most: u64,
+    },
+    /// For each pair of columns, the second not before the first, the sum of X times the product of their
+    /// (code − centre)/span, rounded to nearest.
+    Products {
+        /// The columns.
+        columns: Vec<CentredColumn>,
+        /// X: the greatest magnitude of a term.
+        most: u64,
+    },
+}
+
+/// The codes of a column, relative to the middle of its range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CentredColumn {
+    /// The code in the middle.
+    pub centre: i64,
+    /// The greatest distance from it: 1 to 2⁵³.
+    pub span: u64,
+}
+
+impl CentredColumn {
+    pub(super) fn new(kind: &ColumnKind) -> Self {
+        let (least, most) = kind.code_range();
+        let centre = least + (most - least) / 2;
+        Self { centre, span: most.abs_diff(centre).max(least.abs_diff(centre)).max(1) }
+    }
+
+    /// Returns code − centre, within ±span.
+    fn distance(self, code: i64) -> i128 {
+        let span = i128::from(self.span);
+        (i128::from(code) - i128::from(self.centre)).clamp(-span, span)
+    }
 }
 
 impl BlockStatistic {
@@ -61,6 +104,9 @@ impl BlockStatistic {
             Self::Rows | Self::Units | Self::Sum { .. } | Self::Squares { .. } => 1,
             Self::Bins(bins) => bins.len(),
             Self::Tree { levels, .. } => (2 << *levels) - 2,
+            Self::LifeTable(bounds) => 2 * bounds.len() + 1,
+            Self::Sums { columns, .. } => columns.len(),
+            Self::Products { columns, .. } => columns.len() * (columns.len() + 1) / 2,
         }
     }
 
@@ -72,9 +118,10 @@ impl BlockStatistic {
     /// Returns r², the greatest squared norm that a row adds.
     pub fn squared_row_norm(&self) -> u128 {
         match self {
-            Self::Rows | Self::Units | Self::Bins(_) => 1,
+            Self::Rows | Self::Units | Self::Bins(_) | Self::LifeTable(_) => 1,
             Self::Sum { most, .. } | Self::Squares { most, .. } => u128::from(*most).pow(2),
             Self::Tree { levels, .. } => u128::from(*levels),
+            Self::Sums { most, .. } | Self::Products { most, .. } => self.width() as u128 * u128::from(*most).pow(2),
         }
     }
 
@@ -83,9 +130,26 @@ impl BlockStatistic {
         let next = match self {
             Self::Sum { centre, shift, span, .. } => Self::sum(*centre, *span, shift + 1),
             Self::Squares { centre, shift, span, .. } => Self::squares(*centre, *span, shift + 1),
+            Self::Sums { columns, most } => Self::Sums { columns: columns.clone(), most: most / 2 },
+            Self::Products { columns, most } => Self::Products { columns: columns.clone(), most: most / 2 },
             _ => return None,
         };
-        matches!(next, Self::Sum { most, .. } | Self::Squares { most, .. } if most >= COARSEST_TERM).then_some(next)
+        let (Self::Sum { most, .. }
+        | Self::Squares { most, .. }
+        | Self::Sums { most, .. }
+        | Self::Products { most, .. }) = &next
+        else {
+            return None;
+        };
+        (*most >= COARSEST_TERM).then_some(next)
+    }
+
+    const fn sums(columns: Vec<CentredColumn>) -> Self {
+        Self::Sums { columns, most: FINEST_TERM }
+    }
+
+    const fn products(columns: Vec<CentredColumn>) -> Self {
+        Self::Products { columns, most: FINEST_TERM }
     }
 
     fn sum(centre: i64, span: u64, shift: u32) -> Self {
@@ -98,28 +162,31 @@ impl BlockStatistic {
         Self::Squares { centre, shift, most, span }
     }
 
-    /// Calls `visit` with the place within the cell and the integer of each entry of a row. Codes outside the declared
-    /// range count as its nearest end, so that no row adds more than the sensitivity admits.
-    pub fn visit_entries(&self, code: i64, is_first: bool, mut visit: impl FnMut(usize, i64)) {
+    /// Calls `visit` with the place within the cell and the integer of each entry of a row. `code` returns the code of
+    /// one of the columns by its place. Codes outside the declared range count as its nearest end, so that no row adds
+    /// more than the sensitivity admits.
+    pub fn visit_entries(&self, code: impl Fn(usize) -> i64, is_first: bool, mut visit: impl FnMut(usize, i64)) {
         match self {
             Self::Rows => visit(0, 1),
             Self::Units if is_first => visit(0, 1),
             Self::Units => {}
             Self::Sum { centre, shift, most, .. } => {
+                let code = code(0);
                 let distance = code.abs_diff(*centre);
                 let term = shift_nearest(u128::from(distance), *shift).min(*most).cast_signed();
                 visit(0, if code < *centre { -term } else { term });
             }
             Self::Squares { centre, shift, most, .. } => {
-                let square = u128::from(code.abs_diff(*centre)).pow(2);
+                let square = u128::from(code(0).abs_diff(*centre)).pow(2);
                 visit(0, shift_nearest(square, *shift).min(*most).cast_signed());
             }
             Self::Bins(bins) => {
-                if let Some(bin) = bins.find_range(code) {
+                if let Some(bin) = bins.find_range(code(0)) {
                     visit(bin, 1);
                 }
             }
             Self::Tree { least, leaf, levels } => {
+                let code = code(0);
                 let last = (1_u64 << levels) - 1;
                 let own = if code < *least { 0 } else { (code.abs_diff(*least) / leaf).min(last) };
                 for level in 1..=*levels {
@@ -127,8 +194,41 @@ impl BlockStatistic {
                     visit((1 << level) - 2 + node as usize, 1);
                 }
             }
+            Self::LifeTable(bounds) => {
+                let (time, intervals) = (code(0), bounds.len());
+                match bounds.find_range(time) {
+                    Some(interval) if code(1) > 0 => visit(interval, 1),
+                    Some(interval) => visit(intervals + interval, 1),
+                    None if bounds.bounds.last().is_some_and(|last| time >= *last) => visit(2 * intervals, 1),
+                    None => {}
+                }
+            }
+            Self::Sums { columns, most } => {
+                for (place, column) in columns.iter().enumerate() {
+                    visit(place, scale_nearest(column.distance(code(place)), *most, column.span.into()));
+                }
+            }
+            Self::Products { columns, most } => {
+                let mut pair = 0;
+                for (first, one) in columns.iter().enumerate() {
+                    let distance = one.distance(code(first));
+                    for (second, other) in columns.iter().enumerate().skip(first) {
+                        let span = u128::from(one.span) * u128::from(other.span);
+                        visit(pair, scale_nearest(distance * other.distance(code(second)), *most, span));
+                        pair += 1;
+                    }
+                }
+            }
         }
     }
+}
+
+/// Returns most·value/span rounded to nearest, halves away from zero, for |value| ≤ span ≤ 2¹⁰⁶ and most ≤ 2²⁰: within
+/// ±most.
+fn scale_nearest(value: i128, most: u64, span: u128) -> i64 {
+    let magnitude = (value.unsigned_abs() * u128::from(most) + span / 2) / span;
+    let magnitude = u64::try_from(magnitude).unwrap_or(most).min(most).cast_signed();
+    if value < 0 { -magnitude } else { magnitude }
 }
 
 /// Returns value/2^shift rounded to nearest, halves up; at most 2⁶³ − 1.
@@ -144,82 +244,4 @@ fn least_shift(greatest: u128) -> u32 {
         shift += 1;
     }
     shift
-}
-
-/// Returns the statistics of an aggregate: the column, the statistic, and its part of the aggregate's share in sixths.
-///
-/// The parts balance the errors of a mean half-way between centre and end: the error of the sum counts twice that of the
-/// number of rows, so that it has twice the share; the squares of a variance have half of it.
-pub(super) fn plan_statistics(
-    measure: &AggregateMeasure,
-    columns: &[TableColumn],
-) -> Result<Vec<(Option<usize>, BlockStatistic, u128)>, ResolveError> {
-    let number = |column: &str, use_of| {
-        let (place, kind) = ResolveError::find(columns, column)?;
-        if kind.is_number() {
-            return Ok((place, kind));
-        }
-        let needed = "booleans, integers or reals";
-        Err(ResolveError::Kind { column: column.to_owned(), kind: kind.label(), use_of, needed })
-    };
-    Ok(match measure {
-        AggregateMeasure::Count { column } => {
-            let column = column.as_ref().map(|column| ResolveError::find(columns, column).map(|(place, _)| place));
-            vec![(column.transpose()?, BlockStatistic::Rows, 6)]
-        }
-        AggregateMeasure::CountUnits => vec![(None, BlockStatistic::Units, 6)],
-        AggregateMeasure::Sum { column } => {
-            let (place, kind) = number(column, "a sum")?;
-            let (least, most) = kind.code_range();
-            let span = least.unsigned_abs().max(most.unsigned_abs());
-            vec![(Some(place), BlockStatistic::sum(0, span, least_shift(u128::from(span))), 6)]
-        }
-        AggregateMeasure::Mean { column } => {
-            let (place, kind) = number(column, "a mean")?;
-            vec![(Some(place), BlockStatistic::Rows, 2), (Some(place), centred_sum(kind), 4)]
-        }
-        AggregateMeasure::Variance { column } => {
-            let (place, kind) = number(column, "a variance")?;
-            let (centre, span) = centre_of(kind);
-            let squares = BlockStatistic::squares(centre, span, least_shift(u128::from(span).pow(2)));
-            vec![(Some(place), BlockStatistic::Rows, 1), (Some(place), centred_sum(kind), 2), (Some(place), squares, 3)]
-        }
-        AggregateMeasure::Histogram { column, edges } => {
-            let bins = if edges.is_empty() {
-                CodeBounds::from_values(column, columns, "a histogram without edges")?
-            } else {
-                CodeBounds::from_edges(column, edges, columns, "a histogram with edges")?
-            };
-            vec![(Some(bins.column), BlockStatistic::Bins(bins), 6)]
-        }
-        AggregateMeasure::Quantiles { column, levels, .. } => {
-            let (place, kind) = ResolveError::find(columns, column)?;
-            if matches!(kind, ColumnKind::Boolean | ColumnKind::Category { .. }) {
-                let (use_of, needed) = ("quantiles", "integers, reals or dates");
-                return Err(ResolveError::Kind { column: column.clone(), kind: kind.label(), use_of, needed });
-            }
-            vec![(Some(place), plan_tree(kind, *levels), 6)]
-        }
-    })
-}
-
-fn centred_sum(kind: &ColumnKind) -> BlockStatistic {
-    let (centre, span) = centre_of(kind);
-    BlockStatistic::sum(centre, span, least_shift(u128::from(span)))
-}
-
-/// Returns the middle of the range and the greatest distance from it, in codes.
-fn centre_of(kind: &ColumnKind) -> (i64, u64) {
-    let (least, most) = kind.code_range();
-    let centre = least + (most - least) / 2;
-    (centre, most.abs_diff(centre).max(least.abs_diff(centre)))
-}
-
-/// Returns a tree over the range, with fewer levels where the range has fewer codes.
-fn plan_tree(kind: &ColumnKind, levels: u32) -> BlockStatistic {
-    let (least, most) = kind.code_range();
-    let codes = most.abs_diff(least).saturating_add(1);
-    let enough = codes.next_power_of_two().trailing_zeros().max(1);
-    let levels = levels.clamp(1, LEVELS.1).min(enough);
-    BlockStatistic::Tree { least, leaf: codes.div_ceil(1 << levels), levels }
 }

@@ -71,6 +71,8 @@ pub struct ChartFigure {
     pub x_most: f64,
     /// A marked x, with its label.
     pub mark: Option<(f64, String)>,
+    /// Whether a line keeps each value up to the next x, as a step curve does.
+    pub steps: bool,
     /// The lines.
     pub lines: Vec<ChartLine>,
 }
@@ -260,9 +262,10 @@ impl ChartPlot {
             .zip(labels)
             .map(|(line, label)| {
                 let last = line.points.last().map_or(RIGHT, |point| self.x.position(point.0));
+                let places = line.points.iter().map(|(x, y)| (self.x.position(*x), self.y.position(*y)));
                 let path = match line.level {
                     Some(level) => format!("M{LEFT} {0}H{RIGHT}", self.y.position(level)),
-                    None => build_path(line.points.iter().map(|(x, y)| (self.x.position(*x), self.y.position(*y)))),
+                    None => build_path(places, figure.steps),
                 };
                 let dots = (line.points.len() <= 60 && line.level.is_none()).then(|| {
                     line.points
@@ -309,21 +312,23 @@ impl ChartPlot {
     }
 }
 
-/// Returns an SVG path through positions.
-fn build_path(places: impl Iterator<Item = (f64, f64)>) -> String {
+/// Returns an SVG path through positions, straight or in steps.
+fn build_path(places: impl Iterator<Item = (f64, f64)>, steps: bool) -> String {
     let mut out = String::new();
     for (index, (x, y)) in places.enumerate() {
-        out.push(if index == 0 { 'M' } else { 'L' });
-        out.push_str(&x.to_string());
-        out.push(' ');
-        out.push_str(&y.to_string());
+        let part = match (index, steps) {
+            (0, _) => format!("M{x} {y}"),
+            (_, true) => format!("H{x}V{y}"),
+            (_, false) => format!("L{x} {y}"),
+        };
+        out.push_str(&part);
     }
     out
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{ChartFigure, ChartLine, ChartPlot, LineStroke};
+    use super::{ChartFigure, ChartLine, ChartPlot, LineStroke, build_path};
 
     fn figure() -> ChartFigure {
         let line = |label: &str, points: &[(f64, f64)]| ChartLine {
@@ -362,6 +367,13 @@ mod tests {
         assert!(sentence.contains("private 30.0 %") && sentence.contains("public 20.0 %"), "{sentence}");
         let empty = ChartFigure { lines: Vec::new(), ..figure() };
         assert_eq!(empty.sentence(), "Accuracy: no measurements yet");
+    }
+
+    #[test]
+    fn step_curve_keeps_its_value_up_to_the_next_x() {
+        let places = || [(1.0, 2.0), (3.0, 4.5)].into_iter();
+        assert_eq!(build_path(places(), true), "M1 2H3V4.5");
+        assert_eq!(build_path(places(), false), "M1 2L3 4.5");
     }
 
     #[test]

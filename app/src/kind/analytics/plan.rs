@@ -5,12 +5,12 @@ use serde::{Deserialize, Serialize};
 use undertone_api::dataset::Dataset;
 use undertone_api::id::{ConsortiumId, DatasetId};
 use undertone_api::job::analytics::sql::{SqlQueries, parse_queries, write_queries};
-use undertone_api::job::analytics::{ContributionLimits, Party, Spec};
+use undertone_api::job::analytics::{ContributionLimits, Party, Spec, TargetError};
 use undertone_api::problem::Violation;
 use undertone_api::table::TableSchema;
 use undertone_privacy::{NoiseMultiplier, PrivacyUnit};
 
-use super::template;
+use super::{goal, template};
 
 /// The noise of a first plan: ε 1 at δ 10⁻⁶.
 const NOISE: f64 = 4.3;
@@ -35,6 +35,9 @@ pub struct AnalyticsPlan {
     /// The SQL text.
     #[serde(default)]
     pub sql: String,
+    /// Errors and shares of aggregates, one line each.
+    #[serde(default)]
+    pub goals: String,
     /// m: the rows of a unit that count in a group.
     pub rows: u32,
     /// g: the groups in which a unit counts.
@@ -61,6 +64,7 @@ impl AnalyticsPlan {
             title: String::new(),
             parts: tables.map(part).collect(),
             sql: template::list_templates(schema).swap_remove(0).1,
+            goals: String::new(),
             rows: 1,
             groups: 1,
             noise: NOISE,
@@ -108,6 +112,14 @@ impl AnalyticsPlan {
     /// # Errors
     /// Every invalid value, by its path in the spec.
     pub(super) fn spec(&self, datasets: &[Dataset]) -> Result<Spec, Vec<Violation>> {
+        self.fit(datasets).map(|(spec, _)| spec)
+    }
+
+    /// Converts the plan into a spec whose noise and shares meet the errors that it asks for, and returns these.
+    ///
+    /// # Errors
+    /// Every invalid value, by its path in the spec.
+    pub(super) fn fit(&self, datasets: &[Dataset]) -> Result<(Spec, Vec<TargetError>), Vec<Violation>> {
         let mut violations = Vec::new();
         let noise = NoiseMultiplier::new(self.noise);
         if let Err(error) = &noise {
@@ -118,11 +130,13 @@ impl AnalyticsPlan {
             violations.push(Violation::new("spec.deadline_seconds".to_owned(), "enter hours, such as 24".to_owned()));
         }
         let parsed = self.parse_sql(datasets).map_err(|violation| violations.push(violation));
-        let (Ok(noise_multiplier), Ok(parsed), true) = (noise, parsed, violations.is_empty()) else {
+        let (Ok(noise_multiplier), Ok(mut parsed), true) = (noise, parsed, violations.is_empty()) else {
             return Err(violations);
         };
+        let targets = goal::read_goals(&self.goals, &mut parsed.queries);
+        let targets = targets.map_err(|text| vec![Violation::new("spec.queries".to_owned(), text)])?;
         let sites = self.parts.iter().filter(|part| part.joins);
-        Ok(Spec {
+        let spec = Spec {
             unit: PrivacyUnit::User,
             participants: sites.map(|part| Party { dataset: part.dataset }).collect(),
             columns: parsed.columns,
@@ -130,7 +144,18 @@ impl AnalyticsPlan {
             noise_multiplier,
             quorum: self.quorum,
             deadline_seconds: seconds.round() as u32,
-        })
+        };
+        if targets.is_empty() {
+            return Ok((spec, targets));
+        }
+        match spec.fit_targets(datasets, &targets) {
+            Ok(Some(fitted)) => Ok((fitted, targets)),
+            Ok(None) => {
+                let text = "the sites cannot draw the noise for these errors exactly: ask for others";
+                Err(vec![Violation::new("spec.noise_multiplier".to_owned(), text.to_owned())])
+            }
+            Err(error) => Err(vec![Violation::new(format!("spec.{}", error.field()), error.to_string())]),
+        }
     }
 
     /// Converts a spec into a plan; `first` is the plan of the datasets, which provides all values that the spec lacks.
@@ -143,6 +168,7 @@ impl AnalyticsPlan {
             title: title.to_owned(),
             parts: first.parts.iter().map(part).collect(),
             sql: write_queries(&spec.queries, unit),
+            goals: goal::write_shares(&spec.queries),
             rows: limits.rows,
             groups: limits.groups,
             noise: spec.noise_multiplier.get(),

@@ -166,11 +166,13 @@ fn render_queries(plan: &AnalyticsPlan, datasets: &[Dataset], consortium: Consor
             <legend>"Queries"</legend>
             {templates}
             {render_text("analytics[sql]", "SQL", plan.sql.clone(), "SELECT count(*), avg(age) FROM rows WHERE age >= 18 GROUP BY sex", 8)}
-            <p class="hint">"count, sum, avg, variance, histogram(column, edges…), median, quantiles(column, p…); WHERE; GROUP BY columns of categories, bucket(column, edges…), date_trunc('month', column)."</p>
+            <p class="hint">"count, sum, avg, variance, histogram(column, edges…), median, quantiles(column, p…), survival(time, event, edges…), covariance(column, column…); WHERE; GROUP BY columns of categories, bucket(column, edges…), date_trunc('month', column)."</p>
             {columns}
             {render_number("analytics[rows]".to_owned(), "Rows of a unit in one group", f64::from(plan.rows), (1.0, 1000.0), true)}
             {render_number("analytics[groups]".to_owned(), "Groups of a unit", f64::from(plan.groups), (1.0, 1000.0), true)}
             {render_number("analytics[noise]".to_owned(), "Noise z", plan.noise, (0.001, 1024.0), false)}
+            {render_text("analytics[goals]", "Errors and shares", plan.goals.clone(), "mean(age) ± 0.5", 3)}
+            <p class="hint">"A line for an aggregate: \"mean(age) ± 0.5\" asks for half the width of its interval over the sites together, and the noise follows; \"query 2: count(*) share 2\" gives it a part of the noise budget. Aggregates without an error keep the one that z gives them."</p>
             <p class="hint">"The aggregates share the noise: the fewer, the narrower the intervals. The cost depends on z alone."</p>
         </fieldset>
     }

@@ -3,11 +3,14 @@
 use leptos::prelude::*;
 use undertone_api::job::analytics::{AggregateResult, CellResult, NumberEstimate, QueryResult, Report};
 
+use crate::component::chart::{ChartFigure, ChartLine, LineStroke, render_still};
 use crate::component::download::{csv_address, json_address};
 use crate::words;
 
 /// The most cells of a query on the page; the downloads have all.
 const MOST_CELLS: usize = 200;
+/// The most survival curves of a query on the page.
+const MOST_CURVES: usize = 12;
 
 /// Returns the result in a sentence.
 #[cfg(feature = "ssr")]
@@ -76,8 +79,44 @@ fn render_query(query: &QueryResult) -> AnyView {
             <tbody>{rows}</tbody>
         </table>
         {rest}
+        {list_curves(query).iter().map(render_still).collect_view()}
     }
     .into_any()
+}
+
+/// Returns the survival curves of a query, each with the ends of its intervals.
+fn list_curves(query: &QueryResult) -> Vec<ChartFigure> {
+    let curves = query.cells.iter().flat_map(|cell| cell.aggregates.iter().map(move |aggregate| (cell, aggregate)));
+    let curves = curves.filter(|(_, aggregate)| !aggregate.times.is_empty());
+    curves.take(MOST_CURVES).map(|(cell, aggregate)| plot_curve(query, cell, aggregate)).collect()
+}
+
+fn plot_curve(query: &QueryResult, cell: &CellResult, aggregate: &AggregateResult) -> ChartFigure {
+    let line = |label: &str, stroke, find: &dyn Fn(&NumberEstimate) -> Option<f64>| {
+        let later = aggregate.times.iter().skip(1).zip(&aggregate.numbers);
+        let later = later.filter_map(|(time, number)| Some((*time, find(number)?)));
+        let points = aggregate.times.first().map(|first| (*first, 1.0)).into_iter().chain(later).collect();
+        ChartLine { label: label.to_owned(), stroke, points, level: None }
+    };
+    ChartFigure {
+        title: format!("{}: {}, {}", query.name, aggregate.label, name_group(cell)),
+        file: "survival".to_owned(),
+        x: "time".to_owned(),
+        y: "survival, %".to_owned(),
+        percent: true,
+        x_most: aggregate.times.last().copied().unwrap_or_default(),
+        steps: true,
+        lines: vec![
+            line("estimate", LineStroke::Solid, &|number| number.value),
+            line("low", LineStroke::Dotted, &|number| Some(number.low)),
+            line("high", LineStroke::Dashed, &|number| Some(number.high)),
+        ],
+        ..ChartFigure::default()
+    }
+}
+
+fn name_group(cell: &CellResult) -> String {
+    if cell.groups.is_empty() { "whole table".to_owned() } else { cell.groups.join(", ") }
 }
 
 fn is_count(aggregate: &AggregateResult) -> bool {
@@ -85,7 +124,7 @@ fn is_count(aggregate: &AggregateResult) -> bool {
 }
 
 fn render_cell(cell: &CellResult, greatest: f64) -> Vec<AnyView> {
-    let group = if cell.groups.is_empty() { "whole table".to_owned() } else { cell.groups.join(", ") };
+    let group = name_group(cell);
     let rows = cell.aggregates.iter().flat_map(|aggregate| {
         let has_bar = is_count(aggregate) && greatest > 0.0;
         let group = &group;

@@ -4,10 +4,39 @@ use undertone_api::table::{ColumnKind, TableSchema};
 
 /// The most columns in a template.
 const MOST_COLUMNS: usize = 12;
+/// The periods beyond which a cohort has longer ones.
+const MOST_PERIODS: i64 = 40;
 
-/// Returns the title and the SQL text of each template for a table.
+/// Returns the title and the SQL text of each template for a table. A table without dates has no cohort over time.
 pub(super) fn list_templates(schema: &TableSchema) -> Vec<(&'static str, String)> {
-    vec![("Feasibility count", write_feasibility(schema)), ("Table One", write_table_one(schema))]
+    let mut templates = vec![("Feasibility count", write_feasibility(schema)), ("Table One", write_table_one(schema))];
+    templates.extend(write_cohort(schema).map(|sql| ("Cohort over time", sql)));
+    templates
+}
+
+/// Counts the units of each period of the first column of dates, with the mean of the first column of numbers. The period
+/// is the shortest of which the declared range has few.
+fn write_cohort(schema: &TableSchema) -> Option<String> {
+    let (date, first, last) = schema.columns.iter().find_map(|column| match column.kind {
+        ColumnKind::Date { first, last } => Some((&column.name, first, last)),
+        _ => None,
+    })?;
+    let days = last.days() - first.days();
+    let period = if days < 31 * MOST_PERIODS {
+        "month"
+    } else if days < 92 * MOST_PERIODS {
+        "quarter"
+    } else {
+        "year"
+    };
+    let number = schema
+        .columns
+        .iter()
+        .find(|column| matches!(column.kind, ColumnKind::Integer { .. } | ColumnKind::Real { .. }))
+        .map(|column| format!(", avg({})", column.name))
+        .unwrap_or_default();
+    let key = format!("date_trunc('{period}', {date})");
+    Some(format!("SELECT {key}, count(DISTINCT {}){number}\nFROM rows\nGROUP BY {key}", schema.unit_column))
 }
 
 /// Counts the units in all, and by the first column of categories or booleans.

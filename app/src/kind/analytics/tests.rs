@@ -10,7 +10,7 @@ use undertone_privacy::PrivacyUnit;
 use super::description::describe_consent;
 use super::plan::AnalyticsPlan;
 use super::planner::cost;
-use super::{result, template};
+use super::{goal, result, template};
 use crate::testing::example::{self, CONSORTIUM};
 
 fn datasets() -> Vec<Dataset> {
@@ -45,7 +45,11 @@ fn first_plan_and_its_templates_are_valid() {
     let first = plan(|_| ());
     let schema = first.find_schema(&datasets).unwrap();
     let templates = template::list_templates(schema);
-    assert_eq!(templates.len(), 2);
+    assert_eq!(templates.len(), 3);
+    assert!(
+        templates[2].1.contains("date_trunc('quarter', visit), count(DISTINCT patient), avg(age)"),
+        "{templates:?}"
+    );
     for (title, sql) in templates {
         let spec = plan(|plan| plan.sql = sql).spec(&datasets).unwrap();
         assert_eq!(spec.check(&datasets), Vec::new(), "{title}");
@@ -106,4 +110,56 @@ fn result_shows_intervals_and_no_false_zeros() {
     assert!(page.contains("0 to ") && page.contains("–") && page.contains("3 sites"), "{page}");
     assert!(page.contains("download=\"result.csv\"") && page.contains("data:text/csv"), "{page}");
     assert_eq!(result::summarize(&report), "3 numbers over 3 sites together.");
+}
+
+#[test]
+fn survival_has_a_step_curve_with_its_interval() {
+    let mut datasets = datasets();
+    for dataset in &mut datasets {
+        let table = dataset.table.as_mut().unwrap();
+        table.columns.push(TableColumn { name: "died".to_owned(), kind: ColumnKind::Boolean });
+    }
+    let plan = plan(|plan| plan.sql = "SELECT survival(age, died, 0, 10, 20) FROM t GROUP BY sex".to_owned());
+    let spec = plan.spec(&datasets).unwrap();
+    assert_eq!(spec.check(&datasets), Vec::new());
+    let layout = spec.layout().unwrap();
+    // Women: 1,000 events in each of the two intervals, and 8,000 later times.
+    let mut sums = vec![0.0; layout.length()];
+    for (place, count) in [(0, 1000.0), (1, 1000.0), (4, 8000.0)] {
+        sums[place] = count * layout.blocks()[0].factor();
+    }
+    let report = spec.report(&sums, 2).unwrap();
+    let page = Owner::new().with(|| result::render_result(&report).to_html());
+    for text in ["female", "male", "survival(age, died): 20", "90.0 %", "80.0 %", "survival.csv"] {
+        assert!(page.contains(text), "{text}: {page}");
+    }
+    assert_eq!(page.matches("<svg").count(), 2, "a curve of each group");
+}
+
+#[test]
+fn errors_that_a_plan_asks_for_are_met() {
+    let datasets = datasets();
+    let asked = plan(|plan| {
+        plan.sql = "SELECT avg(age), count(*) FROM t; SELECT count(*) FROM t GROUP BY sex".to_owned();
+        plan.goals = "avg(age) +- 0.5\n query 2: count(*) ± 40 \n\ncount(*) share 3".to_owned();
+    });
+    let (spec, targets) = asked.fit(&datasets).unwrap();
+    assert_eq!(targets.iter().map(|target| (target.query, target.aggregate)).collect::<Vec<_>>(), [(0, 0), (1, 0)]);
+    let errors = spec.expected_errors(&datasets).unwrap();
+    for (error, target) in [(errors[0].overall, 0.5), (errors[2].overall, 40.0)] {
+        assert!(error <= target * (1.0 + 1e-9) && error > 0.9 * target, "{error} for {target}");
+    }
+    // The plan of the spec has the same shares and noise.
+    let opened = AnalyticsPlan::from_spec("", &spec, &datasets, &plan(|_| ()));
+    assert_eq!(opened.spec(&datasets).unwrap(), spec);
+    let page = Owner::new().with(|| cost::render_cost(&asked, &datasets, &[], CONSORTIUM));
+    assert!(page.contains("Errors asked for") && page.contains("±0.5") && page.contains("±40"), "{page}");
+    let scaled =
+        AnalyticsPlan { goals: goal::scale_errors(&asked.goals, 2.0), noise: 2.0 * asked.noise, ..asked.clone() };
+    let ratio = scaled.spec(&datasets).unwrap().noise_multiplier.get() / spec.noise_multiplier.get();
+    assert!((ratio - 2.0).abs() < 0.02, "{ratio}");
+    for (goals, word) in [("avg(age) ± -1", "above 0"), ("avg(age)", "share"), ("avg(sex) ± 1", "query1:mean(age)")] {
+        let violations = AnalyticsPlan { goals: goals.to_owned(), ..asked.clone() }.spec(&datasets).unwrap_err();
+        assert!(violations.len() == 1 && violations[0].message.contains(word), "{violations:?}");
+    }
 }

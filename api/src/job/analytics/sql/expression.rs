@@ -138,6 +138,18 @@ pub(super) fn read_aggregate(
         return Err(SqlError::clause(expression.to_string(), "DISTINCT counts units alone: name the column of units"));
     }
     let column = reader.read_column(first)?;
+    match (call.name.as_str(), rest) {
+        ("covariance" | "covar_pop" | "corr", [_, ..]) => {
+            let rest = rest.iter().map(|other| reader.read_column(other)).collect::<Result<Vec<_>, _>>()?;
+            return Ok(AggregateMeasure::Covariance { columns: std::iter::once(column).chain(rest).collect() });
+        }
+        ("survival", [event, edges @ ..]) => {
+            let event = reader.read_column(event)?;
+            let edges = edges.iter().map(|edge| read_real(edge)).collect::<Result<_, _>>()?;
+            return Ok(AggregateMeasure::Survival { time: column, event, edges });
+        }
+        _ => {}
+    }
     let numbers: Vec<f64> = rest.iter().map(|argument| read_real(argument)).collect::<Result<_, _>>()?;
     match (call.name.as_str(), numbers.is_empty()) {
         ("count", true) => Ok(AggregateMeasure::Count { column: Some(column) }),
@@ -154,8 +166,8 @@ pub(super) fn read_aggregate(
             "it depends on one row: write quantiles(column, 0.01) or quantiles(column, 0.99)",
         )),
         _ => {
-            let remedy =
-                "use count, sum, avg, variance, histogram(column, edges...), median or quantiles(column, p...)";
+            let remedy = "use count, sum, avg, variance, histogram(column, edges...), median, quantiles(column, p...), \
+                 survival(time, event, edges...) or covariance(column, column...)";
             Err(SqlError::clause(expression.to_string(), remedy))
         }
     }

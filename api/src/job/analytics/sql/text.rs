@@ -47,6 +47,10 @@ fn write_measure(measure: &AggregateMeasure, unit: &str) -> String {
         AggregateMeasure::Quantiles { column, probabilities, .. } => {
             format!("quantiles({column}{})", write_numbers(probabilities))
         }
+        AggregateMeasure::Survival { time, event, edges } => {
+            format!("survival({time}, {event}{})", write_numbers(edges))
+        }
+        AggregateMeasure::Covariance { columns } => format!("covariance({})", columns.join(", ")),
     }
 }
 

@@ -4,6 +4,7 @@ use undertone_privacy::NoiseMultiplier;
 
 use super::example;
 use crate::job::analytics::{AggregateMeasure, ContributionLimits, NumberEstimate, Report, Spec, TableAggregate};
+use crate::table::{ColumnKind, TableColumn};
 
 type TableRow = [Option<i64>; 4];
 
@@ -30,8 +31,8 @@ fn spec() -> Spec {
     spec
 }
 
-/// Returns the sum over the patients, with noise if there is some.
-fn sums(spec: &Spec, patients: &[TableRow], noise: Option<u64>) -> Vec<f64> {
+/// Returns the sum over the patients.
+fn sums<const N: usize>(spec: &Spec, patients: &[[Option<i64>; N]]) -> Vec<f64> {
     let layout = spec.layout().expect("a valid plan");
     let mut sums = vec![0.0; layout.length()];
     for patient in patients {
@@ -39,18 +40,18 @@ fn sums(spec: &Spec, patients: &[TableRow], noise: Option<u64>) -> Vec<f64> {
             sums[coordinate] += value;
         }
     }
-    if let Some(mut seed) = noise {
-        // The sum of 12 uniform numbers less 6 has the variance 1 and nearly the tails of a normal one.
-        let mut uniform = || {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (seed >> 11) as f64 / (1_u64 << 53) as f64
-        };
-        let z = spec.noise_multiplier.get();
-        for sum in &mut sums {
-            *sum += z * ((0..12).map(|_| uniform()).sum::<f64>() - 6.0);
-        }
-    }
     sums
+}
+
+/// Returns sums with the noise of the spec.
+fn noisy(spec: &Spec, sums: &[f64], mut seed: u64) -> Vec<f64> {
+    // The sum of 12 uniform numbers less 6 has the variance 1 and nearly the tails of a normal one.
+    let mut uniform = || {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 11) as f64 / (1_u64 << 53) as f64
+    };
+    let z = spec.noise_multiplier.get();
+    sums.iter().map(|sum| sum + z * ((0..12).map(|_| uniform()).sum::<f64>() - 6.0)).collect()
 }
 
 /// Returns the numbers of a report in order: cells, aggregates, numbers.
@@ -86,7 +87,7 @@ fn sums_without_noise_give_the_exact_numbers() {
     let patients = patients(8000);
     let mut quiet = spec.clone();
     quiet.noise_multiplier = NoiseMultiplier::new(1.0 / 1024.0).expect("in range");
-    let report = quiet.report(&sums(&spec, &patients, None), 1).expect("of this layout");
+    let report = quiet.report(&sums(&spec, &patients), 1).expect("of this layout");
     let truths = truths(&patients);
     let estimates = numbers(&report);
     assert_eq!(estimates.len(), truths.len());
@@ -103,10 +104,11 @@ fn intervals_cover_nineteen_of_twenty() {
     let spec = spec();
     let patients = patients(8000);
     let truths = truths(&patients);
+    let sums = sums(&spec, &patients);
     let mut covered = 0;
     let mut all = 0;
     for seed in 1..200 {
-        let report = spec.report(&sums(&spec, &patients, Some(seed * 7919)), 1).expect("of this layout");
+        let report = spec.report(&noisy(&spec, &sums, seed * 7919), 1).expect("of this layout");
         // The cells with patients: without them a mean has no truth.
         for (estimate, truth) in numbers(&report).into_iter().zip(&truths).take(18) {
             covered += u32::from(estimate.covers(*truth));
@@ -117,13 +119,104 @@ fn intervals_cover_nineteen_of_twenty() {
     assert!((0.94..=0.995).contains(&share), "{share} of {all}");
 }
 
+/// A column for the event of survival curves, beside those of the example.
+fn with_event(mut spec: Spec) -> Spec {
+    spec.columns.push(TableColumn { name: "died".to_owned(), kind: ColumnKind::Boolean });
+    spec.queries[0].group_by.clear();
+    spec.queries[0].aggregates = vec![
+        TableAggregate {
+            measure: AggregateMeasure::Survival {
+                time: "age".to_owned(),
+                event: "died".to_owned(),
+                edges: vec![20.0, 40.0, 60.0, 80.0, 95.0],
+            },
+            share: 1.0,
+        },
+        TableAggregate {
+            measure: AggregateMeasure::Covariance { columns: ["age", "glucose", "died"].map(str::to_owned).to_vec() },
+            share: 1.0,
+        },
+    ];
+    spec
+}
+
+/// Patients who die in two cases of three, the older ones with more glucose.
+fn deaths(count: i64) -> Vec<[Option<i64>; 5]> {
+    let patient = |n: i64| {
+        let age = 20 + n * 7 % 80;
+        [Some(age), Some(n % 2), Some(40 + age + n * 13 % 100), Some(19_723), Some(i64::from(n % 3 != 0))]
+    };
+    (0..count).map(patient).collect()
+}
+
+/// Returns the exact survival at the edges, and the exact covariances and correlations.
+fn exact_curve_and_matrix(patients: &[[Option<i64>; 5]]) -> Vec<f64> {
+    let code = |row: &[Option<i64>; 5], column: usize| row[column].unwrap_or_default() as f64;
+    let mut numbers = Vec::new();
+    let mut survival = 1.0;
+    for ends in [(20.0, 40.0), (40.0, 60.0), (60.0, 80.0), (80.0, 96.0)] {
+        let at_risk = patients.iter().filter(|row| code(row, 0) >= ends.0).count() as f64;
+        let is_event = |row: &&[Option<i64>; 5]| code(row, 0) >= ends.0 && code(row, 0) < ends.1 && row[4] == Some(1);
+        survival *= 1.0 - patients.iter().filter(is_event).count() as f64 / at_risk;
+        numbers.push(survival);
+    }
+    let columns = [(0, 1.0), (2, 0.1), (4, 1.0)];
+    let mean = |f: &dyn Fn(&[Option<i64>; 5]) -> f64| patients.iter().map(f).sum::<f64>() / patients.len() as f64;
+    let covariance = |(one, step): (usize, f64), (other, other_step): (usize, f64)| {
+        let centre = mean(&|row| code(row, one) * step) * mean(&|row| code(row, other) * other_step);
+        mean(&|row| code(row, one) * step * code(row, other) * other_step) - centre
+    };
+    let pairs = || (0..3).flat_map(|first| (first..3).map(move |second| (columns[first], columns[second])));
+    numbers.extend(pairs().map(|(one, other)| covariance(one, other)));
+    numbers.extend(
+        pairs()
+            .filter(|(one, other)| one.0 != other.0)
+            .map(|(one, other)| covariance(one, other) / (covariance(one, one) * covariance(other, other)).sqrt()),
+    );
+    numbers
+}
+
+#[test]
+fn curves_and_matrices_without_noise_are_exact_and_with_it_covered() {
+    let spec = with_event(spec());
+    let patients = deaths(8000);
+    let truths = exact_curve_and_matrix(&patients);
+    let mut quiet = spec.clone();
+    quiet.noise_multiplier = NoiseMultiplier::new(1.0 / 1024.0).expect("in range");
+    let sums = sums(&spec, &patients);
+    let report = quiet.report(&sums, 1).expect("of this layout");
+    let estimates = numbers(&report);
+    assert_eq!(estimates.len(), truths.len());
+    for (estimate, truth) in estimates.iter().zip(&truths) {
+        let value = estimate.value.expect("little noise");
+        assert!((value - truth).abs() <= 2e-3 * truth.abs() + 1e-3, "{estimate:?}: {truth}");
+    }
+    assert_eq!(report.queries[0].cells[0].aggregates[0].times, [20.0, 40.0, 60.0, 80.0, 95.0]);
+    let labels: Vec<&str> = estimates.iter().map(|estimate| estimate.label.as_str()).collect();
+    assert_eq!((labels[0], labels[4], labels[12]), ("40", "age, age", "correlation glucose, died"));
+    let (mut covered, mut all) = (0, 0);
+    for seed in 1..200 {
+        let report = spec.report(&noisy(&spec, &sums, seed * 7919), 1).expect("of this layout");
+        let found = numbers(&report);
+        let curve: Vec<f64> = found[..4].iter().map(|number| number.value.unwrap_or_default()).collect();
+        assert!(curve[0] <= 1.0 && curve.windows(2).all(|pair| pair[0] >= pair[1] && pair[1] >= 0.0), "{curve:?}");
+        for (estimate, truth) in found.into_iter().zip(&truths) {
+            covered += u32::from(estimate.covers(*truth));
+            all += 1;
+        }
+    }
+    let share = f64::from(covered) / f64::from(all);
+    assert!((0.94..=0.98).contains(&share), "{share} of {all}");
+}
+
 #[test]
 fn small_cell_has_an_interval_and_no_zero() {
     let spec = spec();
     let mut patients = patients(2000);
     patients.extend([[Some(50), Some(2), Some(80), Some(19_800)]; 3]);
+    let sums = sums(&spec, &patients);
     for seed in 1..50 {
-        let report = spec.report(&sums(&spec, &patients, Some(seed * 104_729)), 1).expect("of this layout");
+        let report = spec.report(&noisy(&spec, &sums, seed * 104_729), 1).expect("of this layout");
         let cell = &report.queries[0].cells[2];
         let count = &cell.aggregates[0].numbers[0];
         assert!(count.value.is_none_or(|value| value > 0.0) && count.low >= 0.0 && count.high > 0.0, "{count:?}");
@@ -135,7 +228,7 @@ fn small_cell_has_an_interval_and_no_zero() {
 #[test]
 fn csv_has_a_line_for_each_number() {
     let spec = spec();
-    let report = spec.report(&sums(&spec, &patients(2000), Some(1)), 2).expect("of this layout");
+    let report = spec.report(&noisy(&spec, &sums(&spec, &patients(2000)), 1), 2).expect("of this layout");
     let csv = report.to_csv();
     assert_eq!(csv.lines().count(), 1 + numbers(&report).len());
     let second = csv.lines().nth(1).expect("a number");

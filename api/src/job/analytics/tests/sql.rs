@@ -3,6 +3,7 @@
 use super::{datasets, example};
 use crate::job::analytics::sql::{SqlError, SqlQueries, parse_queries, write_queries};
 use crate::job::analytics::{ContributionLimits, TableQuery};
+use crate::table::{ColumnKind, TableColumn};
 
 fn parse(text: &str) -> Result<SqlQueries, SqlError> {
     let [table, _] = datasets();
@@ -47,8 +48,13 @@ fn statements_become_queries_with_the_columns_that_they_use() {
 fn written_text_is_read_as_the_same_queries() {
     let text = "SELECT sex, count(*), count(DISTINCT patient), sum(age), variance(glucose), histogram(sex) FROM t \
                 WHERE (age < 30 OR sex IN ('male', 'other')) AND NOT glucose BETWEEN -0.5 AND 6 AND visit IS NOT NULL \
-                GROUP BY sex; SELECT median(glucose) FROM t GROUP BY bucket(age, 0, 18.5, 120)";
-    let parsed = parse(text).expect("two queries");
+                GROUP BY sex; SELECT median(glucose) FROM t GROUP BY bucket(age, 0, 18.5, 120); \
+                SELECT survival(age, died, 0, 40, 80.5), covariance(age, glucose, died), corr(age, glucose) FROM t";
+    let [mut table, _] = datasets();
+    let schema = table.table.as_mut().expect("it is a table");
+    schema.columns.push(TableColumn { name: "died".to_owned(), kind: ColumnKind::Boolean });
+    let parse = |text: &str| parse_queries(text, schema, ContributionLimits::default());
+    let parsed = parse(text).expect("three queries");
     let written = write_queries(&parsed.queries, "patient");
     assert_eq!(parse(&written), Ok(parsed), "{written}");
 }
@@ -59,6 +65,8 @@ fn other_clauses_are_refused_by_name() {
         ("SELECT * FROM t", "*"),
         ("SELECT age FROM t", "age"),
         ("SELECT max(age) FROM t", "max"),
+        ("SELECT covariance(age) FROM t", "covariance(age)"),
+        ("SELECT survival(age) FROM t", "survival(age)"),
         ("SELECT count(DISTINCT age) FROM t", "count(DISTINCT age)"),
         ("SELECT avg(age + 1) FROM t", "age + 1"),
         ("SELECT avg(patient) FROM t", "patient"),

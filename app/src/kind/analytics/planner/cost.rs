@@ -5,10 +5,11 @@ use leptos::prelude::*;
 use undertone_api::budget::AccountStanding;
 use undertone_api::dataset::Dataset;
 use undertone_api::id::{ConsortiumId, DatasetId};
-use undertone_api::job::analytics::Spec;
+use undertone_api::job::analytics::{Spec, TargetError};
 use undertone_api::job::{JobKind as _, NewJob, Spec as AnySpec};
 use undertone_api::plan::{PlanOffer, PricedPlan, nearest};
 
+use super::super::goal::scale_errors;
 use super::super::plan::AnalyticsPlan;
 use crate::kind::cost::{ChargeTerms, render_account, render_offers, render_violations, summarize_price};
 use crate::standing::{collect_balances, find_standings};
@@ -21,8 +22,8 @@ pub(in crate::kind::analytics) fn render_cost(
     standings: &[(DatasetId, Vec<AccountStanding>)],
     consortium: ConsortiumId,
 ) -> String {
-    let spec = match plan.spec(datasets) {
-        Ok(spec) => spec,
+    let (spec, targets) = match plan.fit(datasets) {
+        Ok(fitted) => fitted,
         Err(violations) => return render_violations(&violations).to_html(),
     };
     let violations = spec.check(datasets);
@@ -37,11 +38,13 @@ pub(in crate::kind::analytics) fn render_cost(
     let sites = sites.collect_view();
     let summary = summarize_price(priced.as_ref());
     let errors = violations.is_empty().then(|| render_errors(&spec, datasets));
-    let offers = if violations.is_empty() {
-        let job = NewJob { title: plan.title.clone(), spec: AnySpec::Analytics(spec) };
-        render_offers(link_offers(nearest(&job, datasets, &balances), plan, consortium))
+    let (offers, goals) = if violations.is_empty() {
+        let job = NewJob { title: plan.title.clone(), spec: AnySpec::Analytics(spec.clone()) };
+        let nearest = nearest(&job, datasets, &balances);
+        let goals = render_targets(&spec, &targets, nearest.first().map(|offer| noise_factor(offer, &spec)));
+        (render_offers(link_offers(nearest, plan, &spec, consortium)), goals)
     } else {
-        ().into_any()
+        (().into_any(), ().into_any())
     };
     view! {
         <h2>"Projected cost"</h2>
@@ -49,6 +52,7 @@ pub(in crate::kind::analytics) fn render_cost(
         {offers}
         <ul class="costs">{sites}</ul>
         {render_violations(&violations)}
+        {goals}
         {errors}
         <p class="hint">"One release of each table is charged, once. Nothing is charged before every owner has approved and every ledger has reserved it."</p>
     }
@@ -82,7 +86,7 @@ fn render_errors(spec: &Spec, datasets: &[Dataset]) -> AnyView {
             </thead>
             <tbody>{errors.into_iter().map(row).collect_view()}</tbody>
         </table>
-        <p class="hint">"Of means and variances: for groups of equal size with a row of each unit. Of quantiles: the error of the rank, in rows."</p>
+        <p class="hint">"Of means and variances: for groups of equal size with a row of each unit. Of quantiles: the error of the rank, in rows. Of survival: the greatest of the curve, if half of the rows have the event. Of covariances: the error of a correlation near 0."</p>
     }
     .into_any()
 }
@@ -101,11 +105,68 @@ fn render_charge(
     render_account(dataset, &charge, standings, priced, terms)
 }
 
-/// Returns the nearest plans that fit, with their addresses. More noise is the only change of this kind.
-fn link_offers(offers: Vec<PlanOffer>, plan: &AnalyticsPlan, consortium: ConsortiumId) -> Vec<(String, String)> {
+/// Returns the factor by which an offer raises the noise, and with it each error.
+fn noise_factor(offer: &PlanOffer, spec: &Spec) -> f64 {
+    let noise = spec.noise_multiplier.get();
+    offer.changes.iter().map(|change| change.to).fold(noise, f64::max) / noise
+}
+
+/// Renders the errors that the plan asks for, each with its part of the charge; `factor` is that of the nearest plan that
+/// fits, if this one does not.
+fn render_targets(spec: &Spec, targets: &[TargetError], factor: Option<f64>) -> AnyView {
+    if targets.is_empty() {
+        return ().into_any();
+    }
+    let total: f64 = spec.queries.iter().flat_map(|query| &query.aggregates).map(|one| one.share).sum();
+    let rows = targets.iter().map(|target| {
+        let one = &spec.queries[target.query].aggregates[target.aggregate];
+        let nearest = factor.map(|factor| {
+            let error = target.error * factor;
+            view! { <td data-label="Nearest that fits" class="number">{format!("±{}", words::to_error(error, error))}</td> }
+        });
+        view! {
+            <tr>
+                <th scope="row">{one.measure.label()}</th>
+                <td data-label="Error asked for" class="number">{format!("±{}", words::number(target.error))}</td>
+                <td data-label="Part of the charge" class="number">{words::percent(one.share / total)}</td>
+                {nearest}
+            </tr>
+        }
+    });
+    let sentence = match factor {
+        None => "The least noise for these errors:",
+        Some(_) => "A budget does not admit these errors. The part of the charge shows which one costs most:",
+    };
+    view! {
+        <p>{format!("{sentence} z = {}.", words::number(spec.noise_multiplier.get()))}</p>
+        <table class="cards">
+            <caption>"Errors asked for"</caption>
+            <thead>
+                <tr>
+                    <th scope="col">"Aggregate"</th>
+                    <th scope="col" class="number">"Error asked for"</th>
+                    <th scope="col" class="number">"Part of the charge"</th>
+                    {factor.map(|_| view! { <th scope="col" class="number">"Nearest that fits"</th> })}
+                </tr>
+            </thead>
+            <tbody>{rows.collect_view()}</tbody>
+        </table>
+    }
+    .into_any()
+}
+
+/// Returns the nearest plans that fit, with their addresses. More noise is the only change of this kind: it raises the
+/// errors that a plan asks for, and those that follow from its z, by the same factor.
+fn link_offers(
+    offers: Vec<PlanOffer>,
+    plan: &AnalyticsPlan,
+    spec: &Spec,
+    consortium: ConsortiumId,
+) -> Vec<(String, String)> {
     let link = |offer: PlanOffer| {
-        let noise = offer.changes.iter().map(|change| change.to).fold(plan.noise, f64::max);
-        (offer.sentence, AnalyticsPlan { noise, ..plan.clone() }.link(consortium))
+        let factor = noise_factor(&offer, spec);
+        let goals = if factor > 1.0 { scale_errors(&plan.goals, factor) } else { plan.goals.clone() };
+        (offer.sentence, AnalyticsPlan { noise: plan.noise * factor, goals, ..plan.clone() }.link(consortium))
     };
     offers.into_iter().map(link).collect()
 }

@@ -5,14 +5,17 @@ mod compositions;
 mod history;
 mod peer;
 mod rounds;
+mod selection;
 
 use std::time::{Duration, Instant};
 
 use crate::report::{Outcome, Report};
 
-/// Measures the rounds that the ledger's filters admit; needs neither a browser's engine nor a peer.
+/// Measures the rounds that the ledger's filters admit, and the price of selections; needs neither a browser's engine nor a
+/// peer.
 pub(crate) fn run_ledger_rounds(report: &mut Report) -> Outcome {
-    rounds::measure(report)
+    rounds::measure(report)?;
+    selection::measure(report)
 }
 
 pub(crate) fn run(report: &mut Report) -> Outcome {

@@ -182,6 +182,16 @@ impl Event {
         }
     }
 
+    /// Returns true if some part is a private selection, whose loss distribution is a bound: its Rényi curve may be lower.
+    pub fn has_selection(&self) -> bool {
+        match self {
+            Self::Selected { .. } => true,
+            Self::Composed { events } => events.iter().any(Self::has_selection),
+            Self::Repeated { of, .. } | Self::Substituted { of } => of.has_selection(),
+            _ => false,
+        }
+    }
+
     /// Repeats this event `count` times.
     #[must_use]
     pub fn times(self, count: u64) -> Self {

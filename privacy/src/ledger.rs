@@ -41,6 +41,10 @@
 //! * **Other filters.** Sums of (ε, δ) (Rogers, Roth, Ullman and Vadhan 2016) are sound too. They stand in `tests/filters`, with
 //!   an independent Gaussian filter, to check these.
 //! * **A limit that is raised** after a release begins a second promise; together they are the sum: [`Promises`].
+//! * **Selections.** The pair of a private selection (`pld/selected.rs`) dominates its release for any base and any score, so a job
+//!   whose rounds are selections has a certificate like any other. It is the less costly one of that and of the Rényi curve's;
+//!   rows of earlier versions state the latter, and [`JobCertificate::verify`] accepts both. Prices under the Rényi filter are
+//!   those of Papernot and Steinke 2022, as ever.
 //! * **Not used**: loss distributions for admission without a certificate (there is no filter for them), and an odometer, a running claim of
 //!   "ε so far" that holds at every moment (it costs more: Rogers et al. 2016). A gauge ([`Summary`]) shows the used
 //!   part of the budget's filter, not such a claim; the claim that always holds is the budget itself.

@@ -9,7 +9,7 @@
 //! bounds are proved for that (`mechanism/discrete.rs`), tight numbers are checked numerically, δ of one step to a part
 //! of about 2⁻⁴⁰.
 //!
-//! `pair.rs` holds the single steps, `grid.rs` puts them on a grid, `moments.rs` tilts them, `window.rs` composes them with
+//! `pair.rs` holds the single steps, `selected.rs` makes a pair of the best of several runs, `grid.rs` puts them on a grid, `moments.rs` tilts them, `window.rs` composes them with
 //! the transforms of `fft.rs`, `refine.rs` halves the grid until the answer stands. To add a mechanism: its dominating pair
 //! there, its event in [`Plan::add`].
 
@@ -23,6 +23,7 @@ mod moments;
 mod pair;
 mod profile;
 mod refine;
+mod selected;
 mod window;
 
 pub use certificate::GaussianCertificate;
@@ -33,6 +34,7 @@ use crate::event::Event;
 use crate::gaussian::GaussianProfile;
 use crate::group;
 use crate::mechanism;
+use crate::selection::Runs;
 use crate::unit::{Delta, Epsilon};
 use refine::PlanQuestion;
 
@@ -57,6 +59,8 @@ pub struct Plan {
     leaks: bool,
     /// A part without a dominating pair.
     unpaired: Option<&'static str>,
+    /// Whether some part is a private selection, whose pair may reveal more than the selection.
+    selects: bool,
 }
 
 impl Plan {
@@ -111,8 +115,25 @@ impl Plan {
             Event::DiscreteGaussian { .. }
             | Event::PoissonSampledDiscreteGaussian { .. }
             | Event::DistributedDiscreteGaussian(_)
-            | Event::PoissonSampledDistributedDiscreteGaussian { .. }
-            | Event::Selected { .. } => self.unpaired = Some(event.name()),
+            | Event::PoissonSampledDistributedDiscreteGaussian { .. } => self.unpaired = Some(event.name()),
+            Event::Selected { of, runs } => self.add_selected(&Self::of(of, adjacency), *runs, count),
+        }
+    }
+
+    /// Adds `count` selections of the best of some runs of `run`.
+    fn add_selected(&mut self, run: &Self, runs: Runs, count: u64) {
+        self.selects = true;
+        if let Some(event) = run.unpaired {
+            self.unpaired = Some(event);
+        } else if run.leaks {
+            self.leaks = true;
+        } else if let pairs = run.all_pairs()
+            && !pairs.is_empty()
+        {
+            match Pair::selected(&pairs, runs) {
+                Some(pair) => self.add_pair(pair, count),
+                None => self.unpaired = Some("a selection"),
+            }
         }
     }
 
@@ -127,6 +148,12 @@ impl Plan {
     /// Returns the number of steps that are not plain Gaussians.
     pub(crate) fn steps(&self) -> u64 {
         self.pairs.iter().fold(0, |sum, (_, count)| sum.saturating_add(*count))
+    }
+
+    /// Returns roughly the mean loss of all parts, in nats.
+    pub(crate) fn mean_loss(&self) -> f64 {
+        let pairs = self.pairs.iter().map(|(pair, count)| *count as f64 * pair.directions[0].mean());
+        pairs.sum::<f64>() + 0.5 * self.gaussian * self.gaussian
     }
 
     /// Returns true if every part has a dominating pair.
@@ -170,6 +197,10 @@ impl Plan {
             return Ok(self.pure_epsilon());
         }
         let answer = refine::worst(&self.all_pairs(), PlanQuestion::Epsilon(delta.get()))?;
+        if answer.is_none() && self.selects {
+            // The pair of a selection has a mass at infinity from round-off, which says nothing of the release.
+            return Err(PldError::TooWide);
+        }
         Ok(answer.and_then(|epsilon| Epsilon::new(epsilon).ok()))
     }
 

@@ -5,11 +5,16 @@
 //! criterion. The runs are not charged one by one, and none of their outputs may leave; K and the running time must not
 //! leak. Where there may be no run at all (Poisson), a public default is shown.
 //!
+//! `bound.rs` bounds the hockey-stick curve of the selection directly (Koskela, Redberg and Wang 2024), for loss distributions.
+//!
 //! The running time does not reveal K when the number of runs is independent of K, and then K must have a bound; that
 //! bound has a price too ([`Runs::CappedNegativeBinomial`]).
 
+mod bound;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use bound::{RunProfiles, SelectionBound};
 
 use std::num::NonZeroU16;
 

@@ -25,6 +25,9 @@ pub const MOST_CERTIFIED_STEPS: u64 = 1 << 20;
 /// The greater the side mass, the less μ². At a side mass of 0 only plain Gaussians and pure releases have a finite cost; plain
 /// Gaussians never use it.
 ///
+/// A private selection has loss distributions that bound it (`pld/selected.rs`). A job with selections is certified by them or by
+/// its Rényi curve, whichever costs less.
+///
 /// The time is bounded: a job that would need a μ of more than about 32 is refused before any loss distribution is composed, and
 /// one of more than 2²⁰ steps is certified by its Rényi curve.
 ///
@@ -42,14 +45,41 @@ pub fn certify(event: &Event, releases: u64, adjacency: Adjacency, side: Delta) 
     }
     let certificate =
         if plan.steps() > MOST_CERTIFIED_STEPS { Err(PldError::TooWide) } else { plan.gaussian_certificate(side) };
-    let certificate = match certificate {
-        Ok(certificate) => certificate,
-        Err(PldError::NoPair(_) | PldError::TooWide) => {
-            let curve = mechanism::curve(event, adjacency, &OrderGrid::reporting())?.times(releases);
-            let epsilon = convert::epsilon(&curve, side);
-            epsilon.and_then(|epsilon| GaussianCertificate::from_guarantee(epsilon, side))
+    match certificate {
+        Ok(certificate) if event.has_selection() => {
+            match (certificate, certify_by_curve(event, releases, adjacency, side)) {
+                (Some(certificate), Ok(by_curve)) if by_curve.mu_squared() < Some(certificate.mu_squared()) => {
+                    Ok(by_curve)
+                }
+                (Some(certificate), _) => Ok(Curve::gaussian(certificate.mu_squared(), certificate.side_delta())),
+                (None, by_curve) => by_curve,
+            }
         }
-    };
+        Ok(certificate) => cost(certificate, event, side),
+        Err(PldError::NoPair(_) | PldError::TooWide) => certify_by_curve(event, releases, adjacency, side),
+    }
+}
+
+/// Returns the cost of a job with selections by its Rényi curve alone, as ledgers of versions without loss distributions of
+/// selections charged it; `None` for a job without selections, or without such a cost.
+pub(super) fn certify_selections_by_curve(
+    event: &Event,
+    releases: u64,
+    adjacency: Adjacency,
+    side: Delta,
+) -> Option<Cost> {
+    event.has_selection().then(|| certify_by_curve(event, releases, adjacency, side).ok()).flatten()
+}
+
+/// Returns the cost of a job by the (ε, δ₀) of its Rényi curve.
+fn certify_by_curve(event: &Event, releases: u64, adjacency: Adjacency, side: Delta) -> Result<Cost, PriceError> {
+    let curve = mechanism::curve(event, adjacency, &OrderGrid::reporting())?.times(releases);
+    let epsilon = convert::epsilon(&curve, side);
+    cost(epsilon.and_then(|epsilon| GaussianCertificate::from_guarantee(epsilon, side)), event, side)
+}
+
+/// Returns the cost that a certificate states.
+fn cost(certificate: Option<GaussianCertificate>, event: &Event, side: Delta) -> Result<Cost, PriceError> {
     let certificate = certificate.ok_or_else(|| PriceError::NoPrice {
         event: event.name(),
         why: format!(
@@ -65,6 +95,10 @@ pub fn certify(event: &Event, releases: u64, adjacency: Adjacency, side: Delta) 
 fn estimate_mu(plan: &Plan, event: &Event, releases: u64, adjacency: Adjacency) -> Result<Option<f64>, PriceError> {
     if !plan.is_paired() {
         return Ok(None);
+    }
+    if event.has_selection() {
+        // The Rényi curve of a selection is far above its loss near order 1.
+        return Ok(Some((2.0 * plan.mean_loss()).sqrt()).filter(|mu| mu.is_finite()));
     }
     let order = Order::new(1.0 + 1.0 / 128.0).map_err(|_| crate::curve::CurveError::NotAGrid)?;
     let curve = mechanism::curve(event, adjacency, &OrderGrid::new(vec![order])?)?.times(releases);

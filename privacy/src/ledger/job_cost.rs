@@ -12,7 +12,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::budget::GridKind;
-use super::certificate::certify;
+use super::certificate::{certify, certify_selections_by_curve};
 use super::draft::Draft;
 use super::{Account, Balance, Budget, Cost, Headroom, LedgerError, Reservation, ReservationId};
 use crate::adjacency::Adjacency;
@@ -130,16 +130,21 @@ impl JobCertificate {
         self.covers
     }
 
-    /// Computes the certificate again from the event that it was stated for.
+    /// Computes the certificate again from the event that it was stated for. That of a job with selections may be stated by the
+    /// Rényi curve too: earlier versions knew no other, and it is valid.
     ///
     /// # Errors
     /// [`CertificateError::Wrong`] when it is another, [`CertificateError::Price`] when there is none.
     pub fn verify(&self, event: &Event, adjacency: Adjacency) -> Result<(), CertificateError> {
-        let cost = certify(event, self.covers, adjacency, delta(self.side_delta))?;
-        let computed = cost.mu_squared().unwrap_or(Fixed::INFINITE);
-        if (computed, cost.side_delta()) == (self.mu_squared, self.side_delta) {
+        let side = delta(self.side_delta);
+        let is_stated =
+            |cost: &Cost| (cost.mu_squared(), cost.side_delta()) == (Some(self.mu_squared), self.side_delta);
+        let cost = certify(event, self.covers, adjacency, side);
+        let by_curve = || certify_selections_by_curve(event, self.covers, adjacency, side);
+        if cost.as_ref().is_ok_and(is_stated) || by_curve().as_ref().is_some_and(is_stated) {
             return Ok(());
         }
+        let computed = cost?.mu_squared().unwrap_or(Fixed::INFINITE);
         Err(CertificateError::Wrong { stated: self.mu_squared, computed })
     }
 }

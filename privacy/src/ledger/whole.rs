@@ -119,7 +119,7 @@ fn costs_that_are_no_certificates_are_refused() {
 
 #[test]
 fn event_without_loss_distribution_is_certified_by_its_renyi_curve() {
-    let best = r#"{"event":"selected","of":{"event":"gaussian","noise_multiplier":20.0},"runs":{"distribution":"truncated_negative_binomial","shape":1.0,"stopping":0.125}}"#;
+    let best = r#"{"event":"selected","of":{"event":"discrete_gaussian","noise_multiplier":20.0,"steps":4096.0},"runs":{"distribution":"truncated_negative_binomial","shape":1.0,"stopping":0.125}}"#;
     let event: Event = serde_json::from_str(best).unwrap();
     let side = Delta::new(1e-7).unwrap();
     let cost = certify(&event, 1, Adjacency::ZeroOut, side).unwrap();

@@ -300,9 +300,10 @@ mod tests {
             assert!(tight.get() > 0.0 && tight <= bound, "{tight:?} {bound:?}");
         }
         let discrete = r#"{"event":"discrete_gaussian","noise_multiplier":1.1,"steps":1024.0}"#;
-        for text in [BEST, discrete] {
+        let best = BEST.replace(r#"{"event":"laplace","epsilon":0.5}"#, discrete);
+        for text in [best.as_str(), discrete] {
             let plan = Plan::of(&read(text).times(2), Adjacency::AddRemove);
-            assert!(matches!(plan.epsilon(delta), Err(PldError::NoPair(_))), "{text}");
+            assert!(matches!(plan.epsilon(delta), Err(PldError::NoPair("a discrete Gaussian"))), "{text}");
         }
         let void = read(&THRESHOLD.replace("0.25", "1.0"));
         assert!(matches!(Plan::of(&void, Adjacency::AddRemove).epsilon(delta), Err(PldError::NoPair(_))));

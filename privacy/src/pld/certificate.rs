@@ -182,7 +182,7 @@ fn least_mu(pairs: &[(Pair, u64)], side: f64) -> Result<Option<f64>, PldError> {
 }
 
 /// Composes both directions, on the finest grid of a power of two that can be computed.
-fn profiles(pairs: &[(Pair, u64)], side: f64, buffers: &mut WindowBuffers) -> Option<Vec<ComposedProfile>> {
+pub(super) fn profiles(pairs: &[(Pair, u64)], side: f64, buffers: &mut WindowBuffers) -> Option<Vec<ComposedProfile>> {
     let (mut variance, mut steps) = (0.0, 0.0);
     for (pair, count) in pairs {
         let spread = pair.directions[0].spread();

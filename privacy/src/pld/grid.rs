@@ -71,6 +71,11 @@ impl GridPart {
         Some(Self::connect(step, low, deltas, self.count))
     }
 
+    /// Returns the same loss, composed as often as this one `copies` times.
+    pub(super) fn repeated(&self, copies: u32) -> Self {
+        Self { count: self.count.saturating_mul(copies.into()), ..self.clone() }
+    }
+
     /// Returns Σ δ over the points of the masses: 0 where the masses are exact.
     pub(super) fn profile_sum(&self) -> f64 {
         self.deltas.iter().sum()

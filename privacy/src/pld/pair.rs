@@ -130,6 +130,9 @@ impl Pair {
     }
 }
 
+/// So many losses are as smooth as a density.
+const DENSE: usize = 200;
+
 /// Range of a normal variable, in standard deviations, beyond which the mass cannot matter (6e-16; at the low end it is
 /// only moved up).
 const REACH: f64 = 8.0;
@@ -178,8 +181,18 @@ impl DirectionLoss {
             }
             Self::Laplace { epsilon } => 0.02 * epsilon,
             Self::Finite { atoms, .. } => {
-                0.02 * atoms.iter().map(|(loss, mass)| mass * loss * loss).sum::<f64>().sqrt()
+                let deviation = atoms.iter().map(|(loss, mass)| mass * loss * loss).sum::<f64>().sqrt();
+                if atoms.len() < DENSE { 0.02 * deviation } else { deviation }
             }
+        }
+    }
+
+    /// Returns roughly the mean of the finite losses.
+    pub(super) fn mean(&self) -> f64 {
+        match self {
+            Self::Finite { atoms, .. } => atoms.iter().map(|(loss, mass)| mass * loss).sum(),
+            // Of a Gaussian loss.
+            _ => 0.5 * self.spread() * self.spread(),
         }
     }
 

@@ -1,8 +1,11 @@
-//! Tight ε of closed plans, from privacy-loss distributions, and Gaussian certificates of whole jobs.
+//! Tight ε of closed plans, from privacy-loss distributions, and Gaussian certificates of whole jobs, with selections.
+
+use std::num::NonZeroU16;
 
 use undertone_privacy::ledger::certify;
 use undertone_privacy::pld::{Pair, Plan};
-use undertone_privacy::{Adjacency, Delta, Epsilon, Event, SamplingRate};
+use undertone_privacy::selection::Runs;
+use undertone_privacy::{Adjacency, Delta, Epsilon, Event, MeanRuns, RunShape, SamplingRate, StoppingRate};
 
 use crate::Facts;
 use crate::seed::Seed;
@@ -24,6 +27,7 @@ pub(crate) fn record(facts: &mut Facts) {
         }
     }
     certificates(facts);
+    selections(facts);
     let mut group = Plan::new();
     group.add_pair(Pair::sampled_gaussian_group(0.02, 1.5, 4), 200);
     answers(facts, "a group of four", &group, &mut Seed::new(3100));
@@ -52,6 +56,32 @@ fn certificates(facts: &mut Facts) {
                 Ok(cost) => facts.curve(&name, &cost),
                 Err(_) => facts.perhaps(&name, None),
             }
+        }
+    }
+}
+
+/// Prices rounds of private selections by loss distributions, as reports and the Gaussian filter do.
+fn selections(facts: &mut Facts) {
+    let mut seed = Seed::new(3300);
+    let stopping = StoppingRate::new(seed.uniform(0.1, 0.5)).expect("inside (0, 1)");
+    let shape = RunShape::new(seed.uniform(-0.5, 1.0)).expect("above -1");
+    let most = NonZeroU16::new(12).expect("at least 1");
+    let numbers = [
+        Runs::CappedNegativeBinomial { shape, stopping, most },
+        Runs::TruncatedNegativeBinomial { shape, stopping },
+        Runs::Poisson { mean: MeanRuns::new(seed.uniform(1.0, 6.0)).expect("at least 1") },
+    ];
+    for runs in numbers {
+        let run = Event::PoissonSampledGaussian {
+            sampling_rate: SamplingRate::new(seed.uniform(0.1, 0.3)).expect("a rate"),
+            noise_multiplier: seed.noise(1.0, 3.0),
+        };
+        let (best, count) = (Event::Selected { of: Box::new(run), runs }, 1 + seed.below(20));
+        let name = format!("{count} rounds of the best of {runs:?}");
+        answers(facts, &name, &Plan::of(&best.clone().times(count), Adjacency::ZeroOut), &mut seed);
+        match certify(&best, count, Adjacency::ZeroOut, Delta::new(2.5e-7).expect("in range")) {
+            Ok(cost) => facts.curve(&format!("{name}: certificate"), &cost),
+            Err(_) => facts.perhaps(&format!("{name}: certificate"), None),
         }
     }
 }

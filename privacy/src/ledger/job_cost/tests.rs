@@ -102,6 +102,30 @@ fn loud_job_is_refused_before_it_is_composed() {
 }
 
 #[test]
+fn rounds_of_a_selection_are_certified_by_its_loss_distribution() {
+    let runs = r#"{"distribution":"capped_negative_binomial","shape":0.0,"stopping":0.1,"most":20}"#;
+    let best = |z: f64| Event::Selected { of: Box::new(sampled(0.05, z)), runs: serde_json::from_str(runs).unwrap() };
+    // The Rényi sum of ten rounds is above ε = 10, and a filter with δ/8 for each order admits none of it.
+    assert!(!admits(&mut balance(FilterKind::Renyi), &best(1.0), 4));
+    assert!(admits(&mut balance(FilterKind::Gaussian), &best(1.0), 20));
+    let balance = balance(FilterKind::Gaussian);
+    let cost = balance.job_cost(&best(1.0), 20, Adjacency::ZeroOut).unwrap();
+    let stated = cost.certificate(20).unwrap();
+    assert_eq!(stated.verify(&best(1.0), Adjacency::ZeroOut), Ok(()));
+    assert!(matches!(stated.verify(&best(0.9), Adjacency::ZeroOut), Err(CertificateError::Wrong { .. })));
+    // A row of an earlier version states the certificate of the Rényi curve.
+    let side = super::delta(cost.cost().side_delta());
+    let earlier = super::certify_selections_by_curve(&best(1.0), 20, Adjacency::ZeroOut, side).unwrap();
+    assert!(earlier.mu_squared() > cost.cost().mu_squared());
+    let earlier = JobCertificate::new(&earlier, 20).unwrap();
+    assert_eq!(earlier.verify(&best(1.0), Adjacency::ZeroOut), Ok(()));
+    assert!(matches!(earlier.verify(&best(0.9), Adjacency::ZeroOut), Err(CertificateError::Wrong { .. })));
+    assert!(super::certify_selections_by_curve(&sampled(0.05, 1.0), 20, Adjacency::ZeroOut, side).is_none());
+    let refused = balance.job_cost(&best(0.1), 20_000, Adjacency::ZeroOut).unwrap_err().to_string();
+    assert!(refused.contains("at most 32 is certified"), "{refused}");
+}
+
+#[test]
 fn filters_have_stable_words() {
     for filter in [FilterKind::Renyi, FilterKind::Gaussian] {
         assert_eq!(serde_json::to_string(&filter).unwrap(), format!("{:?}", filter.word()));

@@ -25,8 +25,8 @@ use undertone_api::job::evaluation::{
 use undertone_privacy::gaussian::GaussianProfile;
 use undertone_privacy::special::{normal_quantile, normal_tail};
 use undertone_privacy::{Delta, Epsilon, NoiseMultiplier, PrivacyUnit};
+use undertone_worker::dp::histograms::HistogramSum;
 use undertone_worker::dp::randomness::{Purpose, Randomness};
-use undertone_worker::run::evaluation::HistogramSum;
 use undertone_worker::site::clearance::Clearance;
 use undertone_worker::site::gate;
 use undertone_worker::site::policy::{DatasetRules, Policy, declare};
@@ -250,11 +250,11 @@ fn simulate(
     summary: &mut MetricSummary,
 ) -> Outcome {
     let spec = spec()?;
-    let mut sums = vec![0.0; spec.layout().length()];
+    let mut sums = vec![0.0; spec.histograms().layout().length()];
     let mut scores: Vec<(f64, bool)> = Vec::with_capacity(SITES as usize * UNITS);
     let mut rng = ChaCha20Rng::seed_from_u64(consortium);
     for _ in 0..SITES {
-        let mut sum = HistogramSum::begin(&spec, UNITS, &Randomness::from_os(Purpose::Sampling))?;
+        let mut sum = HistogramSum::begin(&spec.histograms(), UNITS, &Randomness::from_os(Purpose::Sampling))?;
         let mut contribution = vec![0.0; sum.layout().length()];
         for _ in 0..UNITS {
             let is_positive = draw_uniform(&mut rng) < PREVALENCE;

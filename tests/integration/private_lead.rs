@@ -1,5 +1,5 @@
 //! Active learning of one custodian: its private golden set leads and trains by DP-SGD, its other private log asks, and a
-//! public test set measures. Both private datasets are charged in both ledgers.
+//! public test set and a private one measure. All three private datasets are charged in both ledgers.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use support::annotator::TestAnnotator;
 use support::scene::queries as scene;
 use support::stage::{LABELS, QueryLog, SiteDataset, TestConsortium, TestDatabase, TestResult};
 use undertone_api::budget::{EntryKind, NewBudget};
-use undertone_api::job::active_learning::{Party, PrivateTraining, TestSet};
+use undertone_api::job::active_learning::{Party, PrivateTest, PrivateTraining, TestSet};
 use undertone_api::job::{Job, JobState, NewJob, Report as AnyReport, Spec as AnySpec};
 use undertone_api::problem::Code;
 use undertone_privacy::{Delta, Epsilon, NoiseMultiplier, PrivacyUnit, SamplingRate};
@@ -19,6 +19,10 @@ const GOLDEN: &str = "golden";
 const LOG: &str = "north";
 /// The public test set.
 const EXAM: &str = "exam";
+/// The private test set: golden rows that were kept apart.
+const KEPT: &str = "golden-test";
+/// The measured classifiers: before the questions, and the last one.
+const MEASUREMENTS: u32 = 2;
 /// Rows of the golden set.
 const ROWS: usize = 500;
 
@@ -31,6 +35,8 @@ async fn private_golden_set_leads_and_pays_for_each_training() -> TestResult<()>
     let golden = QueryLog::labelled("gold", ROWS);
     let declared = ["--label-column", "label", "--labels", &LABELS.join(",")];
     site.prepare_queries(&golden, SiteDataset::new(GOLDEN, "private", &declared))?;
+    let kept = QueryLog::labelled("kept", ROWS);
+    site.prepare_queries(&kept, SiteDataset::new(KEPT, "private", &declared))?;
     let log = QueryLog::generate(LOG);
     site.prepare_queries(&log.csv, SiteDataset::new(LOG, "private", &["--user-column", "patient"]))?;
     site.edit_policy("kinds = [\"dp_sgd\"]", "kinds = [\"dp_sgd\", \"active_learning\"]")?;
@@ -40,13 +46,13 @@ async fn private_golden_set_leads_and_pays_for_each_training() -> TestResult<()>
     let client = &stage.sites[0].client;
     let refused = client.propose(stage.consortium, &job).await.err().ok_or("there is no budget yet")?;
     assert_eq!(refused.problem().ok_or("a problem")?.code, Code::BudgetMissing, "{refused}");
-    for name in [GOLDEN, LOG] {
+    for name in [GOLDEN, LOG, KEPT] {
         let (epsilon, delta) = (Epsilon::new(4.0)?, Delta::new(1e-6)?);
         let budget = NewBudget { unit: PrivacyUnit::Record, epsilon, delta, filter: None };
         client.set_budget(stage.dataset(name).await?.id, &budget).await?;
     }
     let id = client.propose(stage.consortium, &job).await?.summary.id;
-    for name in [GOLDEN, LOG] {
+    for name in [GOLDEN, LOG, KEPT] {
         client.approve(id, stage.dataset(name).await?.id).await?;
     }
     let _person = TestAnnotator::start(stage.annotator("reader").await?, id, scene::answer);
@@ -55,7 +61,7 @@ async fn private_golden_set_leads_and_pays_for_each_training() -> TestResult<()>
 
     check_report(&job)?;
     let releases = u64::from(scene::ROUNDS) + 1;
-    for (name, expected) in [(GOLDEN, releases), (LOG, 1)] {
+    for (name, expected) in [(GOLDEN, releases), (LOG, 1), (KEPT, u64::from(MEASUREMENTS))] {
         let entries = stage.operator.ledger(stage.dataset(name).await?.id).await?.items;
         let count = |kind| entries.iter().filter(|entry| entry.kind == kind).map(|entry| entry.count).sum::<u64>();
         assert_eq!((count(EntryKind::Reserve), count(EntryKind::Commit)), (expected, expected), "{name}");
@@ -67,6 +73,7 @@ async fn private_golden_set_leads_and_pays_for_each_training() -> TestResult<()>
 /// Returns the job: the scene's, led by the golden set.
 async fn job(stage: &TestConsortium) -> TestResult<NewJob> {
     let [golden, log, exam] = [stage.dataset(GOLDEN).await?, stage.dataset(LOG).await?, stage.dataset(EXAM).await?];
+    let kept = stage.dataset(KEPT).await?;
     let mut spec = scene::spec(exam.id)?;
     let gate = scene::gate()?;
     spec.participants = vec![Party { dataset: golden.id, gate: None }, Party { dataset: log.id, gate: Some(gate) }];
@@ -79,6 +86,8 @@ async fn job(stage: &TestConsortium) -> TestResult<NewJob> {
         steps: 20,
         learning_rate: 0.1,
     });
+    let noise_multiplier = NoiseMultiplier::new(8.0)?;
+    spec.private_test = Some(PrivateTest { dataset: kept.id, noise_multiplier, measurements: MEASUREMENTS });
     Ok(NewJob { title: "What our own patients ask".to_owned(), spec: AnySpec::ActiveLearning(spec) })
 }
 
@@ -90,6 +99,16 @@ fn check_report(job: &Job) -> TestResult<()> {
     let best = report.learning.iter().map(|point| point.tests[0].accuracy).fold(0.0, f64::max);
     assert!(best > 0.5, "of three labels: {:?}", report.learning);
     assert_eq!((report.contents.len(), report.rehearsal.len()), (1, 0), "of the public test set");
+    let is_measured: Vec<bool> = report.learning.iter().map(|point| point.private_test.is_some()).collect();
+    assert_eq!(is_measured, [true, false, true], "before the questions, and the last classifier");
+    let last = report.learning.last().ok_or("a last round")?;
+    let accuracy = last.released_accuracy().ok_or("enough units for the noise")?;
+    assert!(accuracy.noise > 0.0 && accuracy.low < accuracy.high, "{accuracy:?}");
+    // The private and the public test set are drawn alike; five deviations of both are a miss of 10⁻⁶.
+    let public = last.tests[0].accuracy;
+    let sampling = (public * (1.0 - public) / last.tests[0].examples as f64).sqrt();
+    let deviation = sampling.hypot(accuracy.sampling).hypot(accuracy.noise);
+    assert!((accuracy.value - public).abs() < 5.0 * deviation + 0.05, "{accuracy:?} and {public}");
     Ok(())
 }
 
@@ -97,11 +116,13 @@ fn check_report(job: &Job) -> TestResult<()> {
 async fn check_files(stage: &TestConsortium, job: &Job, log: &QueryLog) -> TestResult<()> {
     let client = &stage.sites[0].client;
     let files = client.artifacts(job.summary.id).await?;
-    assert_eq!(files.len(), 3, "{files:?}");
+    assert_eq!(files.len(), 3 + 1 + MEASUREMENTS as usize, "with the measured classifiers and their rounds: {files:?}");
     for file in files {
         let content = client.content(file.id).await?;
         let text = String::from_utf8_lossy(&content);
-        assert!(!text.contains("gold asks"), "{} has a text of the golden set", file.name);
+        for whose in ["gold asks", "kept asks"] {
+            assert!(!text.contains(whose), "{} has a text of a golden set", file.name);
+        }
         assert!(log.secret.iter().all(|secret| !text.contains(secret)), "{} has a rare text", file.name);
     }
     Ok(())

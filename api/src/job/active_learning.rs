@@ -6,7 +6,8 @@
 //! the most informative questions, has annotators answer them, and trains again. All of this is post-processing of the
 //! release and the answers, and is not charged.
 //!
-//! A lead can be private too (`private_lead.rs`). Its classifiers are then trained by DP-SGD, and charged.
+//! A lead can be private too (`private_lead.rs`). Its classifiers are then trained by DP-SGD, and charged. A private test
+//! set (`private_test.rs`) measures classifiers by noisy score histograms, and is charged.
 //!
 //! Every option of a spec is in the file of its subject: `party.rs`, `learning.rs`, `rehearsal.rs`. `cost.rs` alone
 //! defines the charge, `check.rs` the limits.
@@ -18,6 +19,7 @@ mod cost;
 mod learning;
 mod party;
 mod private_lead;
+mod private_test;
 mod rehearsal;
 mod report;
 #[cfg(test)]
@@ -30,6 +32,7 @@ use super::{AllowedMeasurements, Charge, DatasetUse, JobKind, RoundSeries};
 use crate::dataset::Dataset;
 use crate::id::DatasetId;
 use crate::job::dp_sgd::Precision;
+use crate::job::evaluation::{count_test_units, most_histogram_norm};
 use crate::problem::Violation;
 use crate::question::QuestionPlan;
 
@@ -38,10 +41,11 @@ pub use crate::question::Label;
 pub use learning::{Acquisition, Aggregation, Classifier, Encoder};
 pub use party::{Gate, Party};
 pub use private_lead::{PrivateTraining, TRAINING};
+pub use private_test::{MOST_MEASUREMENTS, PRIVATE_TEST, PrivateTest};
 pub use rehearsal::Rehearsal;
 pub use report::{
-    AnnotatorResult, BINS, FrequencyBin, LearningPoint, PoolResult, RehearsalResult, RehearsedPoint, Report,
-    TestResult, UncertaintyHistogram, best_round,
+    AnnotatorResult, BINS, FrequencyBin, LearningPoint, PoolResult, PrivateTestResult, RehearsalResult, RehearsedPoint,
+    Report, TestResult, UncertaintyHistogram, best_round,
 };
 
 /// The series in which a pool of questions is charged and sent, in one round: number 1.
@@ -78,6 +82,9 @@ pub struct Spec {
     /// The DP-SGD training of a private lead; absent for a public one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub private_lead: Option<PrivateTraining>,
+    /// The measurement on a private labelled log; absent if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub private_test: Option<PrivateTest>,
     /// Rounds of questions: 1 to 1,000.
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 1000))]
     pub rounds: u32,
@@ -127,6 +134,11 @@ impl Spec {
         self.private_lead.filter(|_| leads)
     }
 
+    /// Returns the measurement on `dataset`, if it is the private test set.
+    pub fn private_test_on(&self, dataset: DatasetId) -> Option<PrivateTest> {
+        self.private_test.filter(|test| test.dataset == dataset)
+    }
+
     /// Returns the most questions in all rounds together.
     pub fn questions_in_all(&self) -> u64 {
         u64::from(self.rounds) * u64::from(self.batch)
@@ -142,6 +154,7 @@ impl JobKind for Spec {
 
     fn datasets(&self) -> Vec<(DatasetId, DatasetUse)> {
         let mut used: Vec<_> = self.participants.iter().map(|party| (party.dataset, DatasetUse::Participate)).collect();
+        used.extend(self.private_test.map(|test| (test.dataset, DatasetUse::Participate)));
         for test in &self.tests {
             if !used.iter().any(|(dataset, _)| *dataset == test.dataset) {
                 used.push((test.dataset, DatasetUse::Evaluate));
@@ -159,26 +172,51 @@ impl JobKind for Spec {
     }
 
     fn clip(&self, dataset: DatasetId) -> Option<f64> {
-        self.private_training(dataset).map(|training| training.clip)
+        let of_training = self.private_training(dataset).map(|training| training.clip);
+        of_training.or_else(|| Some(self.private_test_on(dataset)?.histograms(&self.labels).contribution_norm()))
+    }
+
+    fn most_norm(&self, dataset: &Dataset, series: &RoundSeries) -> Option<f64> {
+        let test = self.private_test_on(dataset.id).filter(|_| series.name == PRIVATE_TEST)?;
+        most_histogram_norm(&test.histograms(&self.labels), self.units(dataset))
     }
 
     fn units(&self, dataset: &Dataset) -> u64 {
-        dataset.count(self.unit).0
+        if self.private_test_on(dataset.id).is_some() {
+            count_test_units(dataset, self.unit)
+        } else {
+            dataset.count(self.unit).0
+        }
     }
 
     fn series(&self, _datasets: &[Dataset]) -> Vec<RoundSeries> {
-        let (Some(_), Some(lead)) = (self.private_lead, self.participants.first()) else { return Vec::new() };
-        vec![RoundSeries {
-            name: TRAINING.to_owned(),
-            rounds: self.rounds.saturating_add(1),
+        // A round opens when the one before it closes, and waits for the pools and for the answers of a round.
+        let deadline_seconds = self.deadline_seconds.saturating_mul(2).saturating_add(TRAINING_SECONDS);
+        let series = |name: &str, dataset, rounds, length| RoundSeries {
+            name: name.to_owned(),
+            rounds,
             quorum: 1,
-            // A round opens when the one before it closes, and waits for the pools and for the answers of a round.
-            deadline_seconds: self.deadline_seconds.saturating_mul(2).saturating_add(TRAINING_SECONDS),
-            weights: vec![(lead.dataset, 1.0)],
+            deadline_seconds,
+            weights: vec![(dataset, 1.0)],
             until: Vec::new(),
-            length: Some(self.classifier.dense_length(self.labels.len())),
+            length: Some(length),
             precision: Precision::F32,
-        }]
+        };
+        let lead = self.participants.first().filter(|_| self.private_lead.is_some());
+        let training = lead.map(|lead| {
+            let length = self.classifier.dense_length(self.labels.len());
+            series(TRAINING, lead.dataset, self.rounds.saturating_add(1), length)
+        });
+        let test = self.private_test.map(|test| {
+            let length = test.histograms(&self.labels).vector_length();
+            // Between two measurements lie several rounds of questions.
+            let rounds = test.measurements.checked_sub(1).and_then(|gaps| self.rounds.checked_div(gaps)).unwrap_or(0);
+            RoundSeries {
+                deadline_seconds: deadline_seconds.saturating_mul(rounds.saturating_add(2)),
+                ..series(PRIVATE_TEST, test.dataset, test.measurements, length)
+            }
+        });
+        training.into_iter().chain(test).collect()
     }
 
     fn follows_from_releases(&self, dataset: DatasetId) -> bool {

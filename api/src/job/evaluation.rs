@@ -6,7 +6,8 @@
 //! precision-recall curve, calibration and operating points, each with a 95 % interval, as post-processing. One release
 //! of each site, charged once.
 //!
-//! `bins.rs` and `factor.rs` define the vector, `layout.rs` its parts and the sensitivity, `metrics.rs` and its
+//! `bins.rs` and `factor.rs` define the vector, `layout.rs` its parts and the sensitivity, `release.rs` what a site
+//! releases, `metrics.rs` and its
 //! neighbours what is computed from the sums, `cost.rs` the charge, `check.rs` the limits.
 //!
 #![doc = include_str!("evaluation/spec.md")]
@@ -21,6 +22,7 @@ mod layout;
 mod metrics;
 mod norm;
 mod ranking;
+mod release;
 mod report;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -41,6 +43,8 @@ pub use estimate::{MetricEstimate, NORMAL_95};
 pub use factor::PrefixFactor;
 pub use layout::{HistogramLayout, ScoredExample};
 pub use metrics::{ClassMetrics, ClassSums, LEAST_DEVIATIONS, MetricError, OperatingPoint, estimate_share};
+pub use norm::most_histogram_norm;
+pub use release::{HistogramRelease, count_test_units};
 pub use report::{ClassResult, Report};
 
 /// The series in which the histograms are averaged, in one round: number 1.
@@ -101,7 +105,8 @@ const fn is_false(value: &bool) -> bool {
     !*value
 }
 
-fn default_specificities() -> Vec<f64> {
+/// Returns the specificities of a job that names none.
+pub(super) fn default_specificities() -> Vec<f64> {
     vec![0.8, 0.9, 0.95]
 }
 
@@ -114,20 +119,14 @@ const fn default_deadline() -> u32 {
 }
 
 impl Spec {
-    /// Returns C, the greatest norm of a unit's contribution: see `layout.rs`.
-    pub fn contribution_norm(&self) -> f64 {
-        (self.classes.len() as f64 + f64::from(u8::from(self.accuracy))).sqrt()
-    }
-
-    /// Returns the number of coordinates of a site's vector.
-    pub const fn vector_length(&self) -> u64 {
-        let sums = (self.classes.len() as u64).saturating_mul(2).saturating_mul(self.bins.count as u64);
-        sums.saturating_add(if self.accuracy { 2 } else { 0 })
-    }
-
-    /// Returns the positions of all sums in a site's vector; call it on a checked spec.
-    pub fn layout(&self) -> HistogramLayout {
-        HistogramLayout::new(self)
+    /// Returns the release of one site.
+    pub fn histograms(&self) -> HistogramRelease {
+        HistogramRelease {
+            classes: self.classes.clone(),
+            bins: self.bins,
+            accuracy: self.accuracy,
+            noise_multiplier: self.noise_multiplier,
+        }
     }
 
     /// Returns whether a dataset takes part.
@@ -140,24 +139,14 @@ impl Spec {
         self.participants.first().is_some_and(|party| party.dataset == dataset)
     }
 
-    /// Returns the approximate number of units in the test set of a dataset. Test speakers and users are not counted
-    /// outside a site; there are at most as many as test records.
-    pub fn units_of(&self, dataset: &Dataset) -> u64 {
-        if dataset.test_records > 0 { dataset.test_records } else { dataset.count(self.unit).0 }
-    }
-
-    /// Returns the standard deviation of the noise in each coordinate of the sum over `sites` sites.
-    pub fn pooled_deviation(&self, sites: u32) -> f64 {
-        self.noise_multiplier.get() * self.contribution_norm() * f64::from(sites).sqrt()
-    }
-
     /// Computes the report from the sums over `sites` sites.
     ///
     /// # Errors
     /// [`MetricError::Length`] when the vector is not of this spec's layout.
     pub fn report(&self, sums: &[f64], sites: u32) -> Result<Report, MetricError> {
-        let deviation = self.pooled_deviation(sites);
-        let (classes, accuracy) = self.layout().measure(sums, deviation, &self.specificities)?;
+        let histograms = self.histograms();
+        let (classes, accuracy) = histograms.measure(sums, sites, &self.specificities)?;
+        let deviation = histograms.pooled_deviation(sites);
         Ok(Report { model: self.model.clone(), sites, deviation, accuracy, classes })
     }
 }
@@ -182,7 +171,7 @@ impl JobKind for Spec {
     }
 
     fn clip(&self, dataset: DatasetId) -> Option<f64> {
-        (self.is_participant(dataset) && !self.is_lead(dataset)).then(|| self.contribution_norm())
+        (self.is_participant(dataset) && !self.is_lead(dataset)).then(|| self.histograms().contribution_norm())
     }
 
     fn most_norm(&self, dataset: &Dataset, series: &RoundSeries) -> Option<f64> {
@@ -190,7 +179,7 @@ impl JobKind for Spec {
     }
 
     fn units(&self, dataset: &Dataset) -> u64 {
-        self.units_of(dataset)
+        count_test_units(dataset, self.unit)
     }
 
     fn series(&self, datasets: &[Dataset]) -> Vec<RoundSeries> {
@@ -203,7 +192,7 @@ impl JobKind for Spec {
             deadline_seconds: self.deadline_seconds,
             weights: self.participants.iter().filter(is_known).map(|party| (party.dataset, 1.0)).collect(),
             until: Vec::new(),
-            length: Some(self.vector_length()),
+            length: Some(self.histograms().vector_length()),
             precision: Precision::F32,
         }]
     }

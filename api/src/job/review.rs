@@ -238,6 +238,7 @@ fn add_series(
         return None;
     }
     let rounds = u64::from(series.rounds);
+    let is_private_test = matches!(spec, Spec::ActiveLearning(spec) if spec.private_test_on(dataset.id).is_some());
     let (form, vector) = match spec.release(dataset, &series.name) {
         None if matches!(spec, Spec::Evaluation(_)) => return None,
         None if matches!(spec, Spec::Analytics(_)) => (DisclosureForm::Exact, "sums over the rows of a public table"),
@@ -245,7 +246,7 @@ fn add_series(
         Some(_) if matches!(spec, Spec::Analytics(_)) => {
             (DisclosureForm::Protected, "sums over rows with noise added at the site")
         }
-        Some(_) if matches!(spec, Spec::Evaluation(_)) => {
+        Some(_) if matches!(spec, Spec::Evaluation(_)) || is_private_test => {
             (DisclosureForm::Protected, "score histograms with noise added at the site")
         }
         Some(_) if matches!(spec, Spec::ActiveLearning(_)) => (
@@ -255,11 +256,11 @@ fn add_series(
         Some(_) => (DisclosureForm::Protected, "clipped and summed gradients with noise added at the site"),
     };
     let name = &series.name;
-    // The lead of an evaluation sends zeros.
+    // The lead of an evaluation sends zeros. The lead reads the averages of a private test set, and contributes nothing.
     let silent = usize::from(matches!(spec, Spec::Evaluation(_)));
     let others = series.weights.len().saturating_sub(1 + silent);
     say(Observer::Server, form, rounds, format!("`{name}`: one vector of {vector} a round"));
-    if others + silent > 0 {
+    if others + silent > 0 || is_private_test {
         let average = match others {
             0 => format!("`{name}`: the average, from which the vector follows, because no other site contributes"),
             // A party that knows the one other vector can subtract it.

@@ -1,6 +1,6 @@
 //! Plans of an `active_learning` job: one pool of questions of each private log, by its sampling rate β, its threshold
 //! k and its charged ε. The following rounds of questions cost nothing and are not counted here. Of a private lead, all
-//! trainings together count as its pool, by their noise multiplier z.
+//! trainings together count as its pool, and of a private test set all measurements, by their noise multiplier z.
 
 use std::num::NonZeroU32;
 
@@ -29,8 +29,10 @@ impl RoundedKind for Spec {
     }
 
     fn value(&self, knob: PlanParameter, dataset: DatasetId) -> Option<f64> {
-        if let Some(training) = self.private_training(dataset) {
-            return (knob == PlanParameter::Noise).then(|| training.noise_multiplier.get());
+        let training = self.private_training(dataset).map(|training| training.noise_multiplier);
+        let test = self.private_test_on(dataset).map(|test| test.noise_multiplier);
+        if let Some(noise_multiplier) = training.or(test) {
+            return (knob == PlanParameter::Noise).then(|| noise_multiplier.get());
         }
         let gate = self.party(dataset)?.gate?;
         match knob {
@@ -42,9 +44,15 @@ impl RoundedKind for Spec {
     }
 
     fn set(&mut self, knob: PlanParameter, dataset: DatasetId, value: f64) {
-        if self.private_training(dataset).is_some() {
-            if let (PlanParameter::Noise, Some(training)) = (knob, &mut self.private_lead) {
-                training.noise_multiplier = NoiseMultiplier::new(value).unwrap_or(training.noise_multiplier);
+        let is_test = self.private_test_on(dataset).is_some();
+        if is_test || self.private_training(dataset).is_some() {
+            let noise_multiplier = if is_test {
+                self.private_test.as_mut().map(|test| &mut test.noise_multiplier)
+            } else {
+                self.private_lead.as_mut().map(|training| &mut training.noise_multiplier)
+            };
+            if let (PlanParameter::Noise, Some(z)) = (knob, noise_multiplier) {
+                *z = NoiseMultiplier::new(value).unwrap_or(*z);
             }
             return;
         }
@@ -65,6 +73,9 @@ impl RoundedKind for Spec {
         if self.private_training(dataset).is_some() {
             return "spec.private_lead.noise_multiplier".to_owned();
         }
+        if self.private_test_on(dataset).is_some() {
+            return "spec.private_test.noise_multiplier".to_owned();
+        }
         let index = self.participants.iter().position(|party| party.dataset == dataset).unwrap_or(0);
         let field = match knob {
             PlanParameter::Threshold => "threshold",
@@ -78,8 +89,8 @@ impl RoundedKind for Spec {
 }
 
 /// Returns the nearest plans that every account admits. Each changes one kind of number at the payers of the refusing
-/// accounts: higher thresholds, smaller samples, a smaller ε, or more noise of a private lead. Empty if the plan is admitted or has no price, or if
-/// an account has no budget.
+/// accounts: higher thresholds, smaller samples, a smaller ε, or more noise of a private lead or test set. Empty if the
+/// plan is admitted or has no price, or if an account has no budget.
 pub(super) fn offers(spec: &Spec, datasets: &[Dataset], balances: &AccountBalances) -> Vec<FittingChange> {
     let knobs = [PlanParameter::Threshold, PlanParameter::SamplingRate, PlanParameter::Epsilon, PlanParameter::Noise];
     select_offers(spec, datasets, balances, |search| knobs.map(|knob| search.adjust_pools(knob)))
@@ -93,7 +104,7 @@ impl OfferSearch<'_, Spec> {
                 PlanParameter::Threshold => self.least_threshold(quote)?,
                 PlanParameter::SamplingRate => self.greatest_rate(quote)?,
                 PlanParameter::Epsilon => self.greatest_epsilon(quote)?,
-                PlanParameter::Noise => self.least_training_noise(quote)?,
+                PlanParameter::Noise => self.least_payer_noise(quote)?,
                 PlanParameter::Rounds | PlanParameter::Delta => return None,
             };
             values.extend(self.select_payers(knob, quote, bound));
@@ -138,8 +149,8 @@ impl OfferSearch<'_, Spec> {
     }
 
     /// Returns the least noise multiplier, to hundredths, with which the account admits the plan; `None` if no payer of
-    /// it is a private lead. The loss falls with the noise.
-    fn least_training_noise(&self, quote: &AccountQuote) -> Option<f64> {
+    /// it is a private lead or test set. The loss falls with the noise.
+    fn least_payer_noise(&self, quote: &AccountQuote) -> Option<f64> {
         let multipliers = quote.payers.iter().filter_map(|payer| self.spec.value(PlanParameter::Noise, payer.dataset));
         let noise = |hundredths: u32| f64::from(hundredths) / 100.0;
         let fits = |hundredths: u32| self.fits(PlanParameter::Noise, quote, noise(hundredths));

@@ -23,7 +23,7 @@ use super::PlannerData;
 use super::{Card, KindTerms};
 use crate::component::chart::ChartFigure;
 
-pub use plan::{LogPart, QuestionPlan, RehearsalPlan, TrainingPlan};
+pub use plan::{LogPart, MeasurementPlan, QuestionPlan, RehearsalPlan, TrainingPlan};
 #[cfg(feature = "ssr")]
 pub use planner::{propose_questions, save_questions, weigh_questions};
 

@@ -7,7 +7,7 @@ mod description;
 mod plan;
 #[cfg(feature = "ssr")]
 mod planner;
-mod result;
+pub(super) mod result;
 #[cfg(all(test, feature = "ssr"))]
 mod tests;
 

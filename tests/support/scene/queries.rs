@@ -83,6 +83,7 @@ pub fn spec(lead: DatasetId) -> TestResult<Spec> {
         tests: vec![TestSet { name: "held out".to_owned(), dataset: lead }],
         golden: 12,
         private_lead: None,
+        private_test: None,
         rounds: ROUNDS,
         batch: BATCH,
         acquisition: Acquisition::Entropy,

@@ -121,6 +121,7 @@ fn spec(datasets: &[Dataset]) -> Result<ActiveLearning, DemoError> {
         guidelines: "What does the person want done? When two things are asked for, the first counts.".to_owned(),
         golden: 24,
         private_lead: None,
+        private_test: None,
         rounds: 3,
         batch: 8,
         acquisition: Acquisition::Entropy,

@@ -3,7 +3,8 @@
 //!
 //! The classifier learns from [`Example`]s and classifies [`Visible`] texts. Both types exclude every text that was
 //! neither released by a gate nor published, so that this costs no privacy. [`PrivateUnits`] alone holds rows of a private
-//! log, and all that can be made of them are sums of clipped gradients, which leave with noise and a charge.
+//! log, and all that can be made of them are sums of clipped gradients and of clipped score histograms, which leave with
+//! noise and a charge.
 //!
 //! Every result is a function of settings, examples and a seed, to the last bit on one machine: parameters, order and
 //! masks are drawn from streams of that seed, a row of a matrix product does not depend on the other rows, and sums

@@ -176,6 +176,7 @@ pub fn active_learning() -> active_learning::Spec {
         tests: vec![TestSet { name: "test".to_owned(), dataset: LEAD }],
         golden: 20,
         private_lead: None,
+        private_test: None,
         rounds: 2,
         batch: 4,
         acquisition: Acquisition::Entropy,

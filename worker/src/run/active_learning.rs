@@ -6,9 +6,11 @@
 //!
 //! Everything after the pools is post-processing: the classifier reads [`Visible`](crate::queries::classifier::Visible)
 //! texts, and those are released questions and public data. A private lead trains on rows of its own by DP-SGD alone
-//! (`private.rs`); each classifier is a release, and what follows from it is post-processing too. A killed lead resumes from its journal: choices stay, and
-//! received answers are not awaited again. A killed asking participant sends the stored bytes again, and pays nothing
-//! more.
+//! (`private.rs`); each classifier is a release, and what follows from it is post-processing too. A private test set
+//! releases noisy score histograms of the lead's classifiers (`private_test.rs`).
+//!
+//! A killed lead resumes from its journal: choices stay, and received answers are not awaited again. A killed asking
+//! participant sends the stored bytes again, and pays nothing more; so does a private test set.
 
 mod error;
 mod journal;
@@ -19,6 +21,7 @@ mod output;
 mod pace;
 mod pool;
 mod private;
+mod private_test;
 mod test_sets;
 #[cfg(test)]
 mod tests;
@@ -36,6 +39,9 @@ pub use self::error::AnnotationError;
 pub fn run(spec: &Spec, exchange: &mut (impl Questions + Artifacts + Averaging)) -> Result<(), RunError> {
     let own = exchange.participant();
     let dataset = own.dataset;
+    if let Some(test) = spec.private_test_on(dataset) {
+        return private_test::follow(spec, test, exchange);
+    }
     let party = *spec.party(dataset).ok_or_else(|| AnnotationError::NotParticipant(own.dataset_name.clone()))?;
     if let Some(gate) = party.gate {
         pool::send(spec.unit, gate, exchange)?;

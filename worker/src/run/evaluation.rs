@@ -5,11 +5,9 @@
 //! one vector. The lead computes the report from the average. Scores, counts and metrics of private data leave in no
 //! other way, and are in no log.
 
-mod contribution;
 mod error;
 pub mod local;
 mod model_file;
-mod score;
 
 use std::time::{Duration, Instant};
 
@@ -17,6 +15,8 @@ use undertone_api::dataset::SizeClass;
 use undertone_api::job::Report as AnyReport;
 use undertone_api::job::evaluation::{HISTOGRAMS, Spec};
 
+use crate::dp::class_logits::ClassLogits;
+use crate::dp::histograms::HistogramSum;
 use crate::dp::randomness::Purpose;
 use crate::dp::release::Outgoing;
 use crate::run::{Artifacts, Averaging, RoundKey, RoundProgress, RunError, check_cancelled};
@@ -24,7 +24,6 @@ use crate::speech::dataset::{Dataset, Split};
 use crate::speech::model::Model;
 use crate::speech::model::gradient::{Engine, Example, Unit};
 
-pub use contribution::HistogramSum;
 pub use error::EvaluationError;
 pub(super) use model_file::find_model;
 pub use model_file::{check_dataset, digest_file, locate_model, read_model, read_site_model};
@@ -58,7 +57,7 @@ fn lead(spec: &Spec, exchange: &mut (impl Averaging + Artifacts)) -> Result<(), 
     // The sites begin when they have the model, so the zeros are in every average.
     if exchange.round_progress(ROUND)? == RoundProgress::Untouched {
         let clearance = exchange.clear(ROUND)?;
-        let zeros = vec![0.0; spec.layout().length()];
+        let zeros = vec![0.0; spec.histograms().layout().length()];
         let vector = Outgoing::exact(zeros, clearance).map_err(EvaluationError::Release)?;
         exchange.send_vector(ROUND, vector)?;
     } else if exchange.round_progress(ROUND)? == RoundProgress::Stored {
@@ -106,11 +105,13 @@ fn follow(spec: &Spec, exchange: &mut (impl Averaging + Artifacts)) -> Result<()
             if units.is_empty() {
                 return Err(EvaluationError::NoUtterances(name).into());
             }
-            let mut sum = HistogramSum::begin(spec, units.len(), &exchange.draw_randomness(Purpose::Sampling))?;
+            let mut sum =
+                HistogramSum::begin(&spec.histograms(), units.len(), &exchange.draw_randomness(Purpose::Sampling))
+                    .map_err(EvaluationError::from)?;
             for unit in &units {
                 check_cancelled(exchange)?;
                 let unit = read_unit(&dataset, unit, longest);
-                sum.add_unit(&model, &unit, &mut engine);
+                add_unit(&mut sum, &model, &unit, &mut engine);
             }
             let clearance = exchange.clear(ROUND)?;
             let release = sum.into_sum().release(1.0, clearance, &exchange.draw_randomness(Purpose::Noise));
@@ -150,6 +151,20 @@ fn read_unit<'a>(dataset: &'a Dataset, utterances: &[usize], mut frames: usize) 
     unit
 }
 
+/// Adds the contribution of a unit of frames: the mean of its frames.
+fn add_unit(sum: &mut HistogramSum, model: &Model, unit: &Unit<'_>, engine: &mut Engine) {
+    let frames: usize = unit.iter().map(|example| example.labels.len()).sum();
+    let weight = 1.0 / frames.max(1) as f64;
+    let mut contribution = sum.begin_unit();
+    engine.classify(model, unit, &mut |number, scores| {
+        for (outputs, label) in scores.chunks_exact(model.shape().classes).zip(unit[number].labels) {
+            contribution.add_example(outputs, u32::from(*label), weight);
+        }
+    });
+    let contribution = contribution.into_sums();
+    sum.add(&contribution);
+}
+
 /// Returns the time that covers the scores of a whole test set: of made-up units of the longest public length, as many
 /// as its size class can have.
 fn slowest_release(size: u64, longest: usize, model: &Model, engine: &mut Engine) -> Duration {
@@ -162,10 +177,7 @@ fn slowest_release(size: u64, longest: usize, model: &Model, engine: &mut Engine
         let began = Instant::now();
         engine.classify(model, &example, &mut |_, scores| {
             std::hint::black_box(
-                scores
-                    .chunks_exact(model.shape().classes)
-                    .map(|row| score::FrameLogits::new(row).best())
-                    .sum::<usize>(),
+                scores.chunks_exact(model.shape().classes).map(|row| ClassLogits::new(row).best()).sum::<usize>(),
             );
         });
         slowest = slowest.max(began.elapsed());

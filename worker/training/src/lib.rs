@@ -32,9 +32,11 @@
 pub mod batch_bound;
 #[cfg(any(test, feature = "bench"))]
 pub mod bench;
+pub mod class_logits;
 pub mod clip;
 pub mod ctc;
 pub mod device;
+pub mod histograms;
 mod kernels;
 pub mod layers;
 pub mod matrix;

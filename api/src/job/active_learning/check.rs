@@ -3,6 +3,7 @@
 mod learning;
 mod party;
 mod private_lead;
+mod private_test;
 
 use std::collections::HashSet;
 
@@ -31,6 +32,7 @@ pub(super) fn check(spec: &Spec, datasets: &[Dataset]) -> Vec<Violation> {
     check_rounds(spec, &mut say);
     learning::check(spec, &mut say);
     private_lead::check(spec, datasets, &mut say);
+    private_test::check(spec, datasets, &mut say);
     violations
 }
 
@@ -95,7 +97,7 @@ fn check_tests(spec: &Spec, datasets: &[Dataset], say: &mut impl FnMut(&str, Str
         if dataset.content != DatasetContent::Queries {
             say(&at("dataset"), format!("`{name}` is of {}; measure on labelled queries", dataset.content.label()));
         } else if dataset.visibility != Visibility::Public {
-            say(&at("dataset"), format!("`{name}` is not public; only public data are measured on"));
+            say(&at("dataset"), format!("`{name}` is not public: measure on it with noise, as `private_test`"));
         } else {
             check_classes(spec, dataset, &at("dataset"), say);
         }

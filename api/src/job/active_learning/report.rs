@@ -1,10 +1,12 @@
-//! The report of a finished job. Every figure follows from released questions, from answers, and from public data.
+//! The report of a finished job. Every figure follows from charged releases, from answers, and
+//! from public data.
 
 use serde::{Deserialize, Serialize};
 use undertone_privacy::PrivacyUnit;
 
 use super::PublicContent;
 use crate::id::DatasetId;
+use crate::job::evaluation::{ClassResult, MetricEstimate};
 
 /// Bins of each histogram of an [`UncertaintyHistogram`].
 pub const BINS: usize = 20;
@@ -44,6 +46,23 @@ pub struct LearningPoint {
     pub labelled: u64,
     /// The results by test set, in the spec's order.
     pub tests: Vec<TestResult>,
+    /// The result on the private test set; absent where it was not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub private_test: Option<PrivateTestResult>,
+}
+
+/// The classifier on the private test set: noisy counts, and post-processing of them. The classes are the labels, by
+/// their number.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct PrivateTestResult {
+    /// The standard deviation of the noise in each coordinate of the released sums.
+    pub deviation: f64,
+    /// The share of the units that are classified correctly; absent when there are too few units for the noise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accuracy: Option<MetricEstimate>,
+    /// Each label against all others, in the spec's order.
+    pub classes: Vec<ClassResult>,
 }
 
 /// The classifier on one test set.
@@ -62,25 +81,40 @@ pub struct TestResult {
 
 impl LearningPoint {
     /// Returns whether the classifier is better than after `other`: more accurate on the first test set or, at equal
-    /// accuracy, with a smaller loss there. A point without measurements is no better.
+    /// accuracy, with a smaller loss there. Without public test sets the released accuracy on the private one decides. A
+    /// point without measurements is no better.
     pub fn is_better_than(&self, other: &Self) -> bool {
         match (self.tests.first(), other.tests.first()) {
             (Some(own), Some(theirs)) => {
                 own.accuracy.total_cmp(&theirs.accuracy).then_with(|| theirs.loss.total_cmp(&own.loss)).is_gt()
             }
             (Some(_), None) => true,
-            (None, _) => false,
+            (None, Some(_)) => false,
+            (None, None) => match (self.released_accuracy(), other.released_accuracy()) {
+                (Some(own), Some(theirs)) => own.value > theirs.value,
+                (own, _) => own.is_some(),
+            },
         }
+    }
+
+    /// Returns the accuracy on the private test set, if it was measured and the noise permits a number.
+    pub fn released_accuracy(&self) -> Option<MetricEstimate> {
+        self.private_test.as_ref()?.accuracy
+    }
+
+    fn is_measured(&self) -> bool {
+        !self.tests.is_empty() || self.released_accuracy().is_some()
     }
 }
 
 /// Returns the round with the best classifier, the first of equal ones, or the last round if none was measured; `None`
-/// without rounds. Its accuracy on the first test set is the greatest of several measurements, so it is slightly
-/// optimistic; no other test set chooses.
+/// without rounds. It is chosen by the first test set or, without test sets, by what the private test set released and
+/// paid for. The accuracy there is the greatest of several measurements, so it is slightly optimistic; nothing else
+/// chooses.
 pub fn best_round(learning: &[LearningPoint]) -> Option<u32> {
     let mut points = learning.iter();
     let first = points.next()?;
-    let is_later = |best: &LearningPoint, point: &LearningPoint| best.tests.is_empty() || point.is_better_than(best);
+    let is_later = |best: &LearningPoint, point: &LearningPoint| !best.is_measured() || point.is_better_than(best);
     Some(points.fold(first, |best, point| if is_later(best, point) { point } else { best }).round)
 }
 
@@ -166,8 +200,8 @@ pub struct Report {
     pub pools: Vec<PoolResult>,
     /// The classifier after each round, from 0.
     pub learning: Vec<LearningPoint>,
-    /// The round after which the classifier was best on the first test set; the job's file is that classifier. Absent in
-    /// reports of earlier versions, whose file is the last classifier.
+    /// The round of the classifier in the job's file: the best on the first test set or, without public test sets, by the
+    /// released accuracy on the private one. Absent in reports of earlier versions, whose file is the last classifier.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub best: Option<u32>,
     /// Uncertainty before each round.

@@ -4,9 +4,13 @@
 use undertone_privacy::{Adjacency, Event, NoiseMultiplier, SamplingRate, kanon, mechanism};
 use uuid::Uuid;
 
-use super::{Label, LearningPoint, POOL, Party, PrivateTraining, Rehearsal, Spec, TRAINING, TestResult, best_round};
+use super::{
+    Label, LearningPoint, POOL, Party, PrivateTest, PrivateTestResult, PrivateTraining, Rehearsal, Spec, TRAINING,
+    TestResult, best_round,
+};
 use crate::dataset::{Dataset, DatasetContent, SizeClass, Visibility};
 use crate::id::{DatasetId, LineageId, OrganizationId, WorkerId};
+use crate::job::evaluation::MetricEstimate;
 use crate::job::spec_page::unnamed_fields;
 use crate::job::{JobKind as _, Spec as AnySpec};
 use undertone_privacy::PrivacyUnit;
@@ -75,7 +79,9 @@ fn spec_page_names_each_field() {
     assert!(key.is_some() && !hint.is_empty());
     let Party { dataset: _, gate } = &spec.participants[1];
     assert!(gate.is_some());
-    let spec = Spec { private_lead: Some(training()), ..spec };
+    let noise_multiplier = NoiseMultiplier::new(8.0).unwrap();
+    let test = PrivateTest { dataset: spec.participants[0].dataset, noise_multiplier, measurements: 2 };
+    let spec = Spec { private_lead: Some(training()), private_test: Some(test), ..spec };
     assert_eq!(unnamed_fields(include_str!("spec.md"), &spec), [""; 0]);
 }
 
@@ -187,7 +193,8 @@ fn omitted_fields_have_their_documented_defaults() {
 fn best_round_is_the_first_of_the_greatest_accuracy() {
     let point = |round, accuracy: f64, loss| {
         let test = |accuracy| TestResult { name: "t".to_owned(), accuracy, loss, examples: 10 };
-        LearningPoint { round, asked: 0, labelled: 0, tests: vec![test(accuracy), test(1.0 - accuracy)] }
+        let tests = vec![test(accuracy), test(1.0 - accuracy)];
+        LearningPoint { round, asked: 0, labelled: 0, tests, private_test: None }
     };
     let rounds = [point(0, 0.5, 1.0), point(1, 0.8, 0.9), point(2, 0.8, 0.7), point(3, 0.8, 0.7), point(4, 0.7, 0.1)];
     assert_eq!(best_round(&rounds), Some(2), "equal accuracy, smaller loss");
@@ -196,5 +203,20 @@ fn best_round_is_the_first_of_the_greatest_accuracy() {
     let unmeasured = LearningPoint { tests: Vec::new(), ..point(0, 0.0, 0.0) };
     let without = |round| LearningPoint { round, ..unmeasured.clone() };
     assert_eq!(best_round(&[without(0), without(1)]), Some(1), "without measurements the last");
+    let released = |round, accuracy: f64| {
+        let accuracy = MetricEstimate::new(accuracy, 1e-4, 1e-4);
+        LearningPoint {
+            private_test: Some(PrivateTestResult { deviation: 16.0, accuracy, classes: Vec::new() }),
+            ..without(round)
+        }
+    };
+    let paid = [released(0, 0.5), without(1), released(2, 0.8), without(3), released(4, 0.7)];
+    assert_eq!(best_round(&paid), Some(2), "of the measured ones, by the released accuracy");
+    assert_eq!(best_round(&[without(0), released(1, 0.1), without(2)]), Some(1));
+    let small = LearningPoint { private_test: released(0, f64::NAN).private_test, ..without(0) };
+    assert_eq!(best_round(&[small, without(1)]), Some(1), "the test set is too small for the noise");
+    let both =
+        [LearningPoint { private_test: released(0, 0.9).private_test, ..point(0, 0.5, 1.0) }, point(1, 0.6, 1.0)];
+    assert_eq!(best_round(&both), Some(1), "a public test set decides");
     assert!(point(1, 0.0, 9.0).is_better_than(&unmeasured) && !unmeasured.is_better_than(&point(1, 0.0, 9.0)));
 }

@@ -5,7 +5,7 @@
 //! intervals and curves are post-processing of the released vector. A second job on the same test set is a second
 //! release.
 
-use undertone_privacy::{Adjacency, Event, SamplingRate};
+use undertone_privacy::{Adjacency, Event};
 
 use super::{HISTOGRAMS, Spec};
 use crate::dataset::{Dataset, Visibility};
@@ -21,12 +21,5 @@ pub(super) fn cost(spec: &Spec, dataset: &Dataset) -> Option<Charge> {
 /// gradients, not for evaluation.
 pub(super) fn release(spec: &Spec, dataset: &Dataset, series: &str) -> Option<Event> {
     let is_charged = dataset.visibility != Visibility::Public && series == HISTOGRAMS;
-    (is_charged && spec.is_participant(dataset.id)).then(|| spec.event())
-}
-
-impl Spec {
-    /// Returns the release of one site's vector.
-    pub const fn event(&self) -> Event {
-        Event::PoissonSampledGaussian { sampling_rate: SamplingRate::ONE, noise_multiplier: self.noise_multiplier }
-    }
+    (is_charged && spec.is_participant(dataset.id)).then(|| spec.histograms().event())
 }

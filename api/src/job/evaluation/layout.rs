@@ -8,11 +8,11 @@
 //! example is at most √(classes + 1 with `accuracy`). A unit contributes the mean of its examples, whose norm is not
 //! greater. So one unit, replaced by nothing, changes the sum by at most this norm: the sensitivity, and the clip.
 
+use super::MetricEstimate;
 use super::bins::ScoreBins;
 use super::factor::PrefixFactor;
 use super::metrics::{ClassMetrics, ClassSums, MetricError, estimate_share};
 use super::report::ClassResult;
-use super::{MetricEstimate, Spec};
 
 /// One scored example.
 #[derive(Debug, Clone, Copy)]
@@ -35,14 +35,9 @@ pub struct HistogramLayout {
 }
 
 impl HistogramLayout {
-    /// Returns the layout of a checked spec's vectors.
-    pub fn new(spec: &Spec) -> Self {
-        Self {
-            classes: spec.classes.clone(),
-            bins: spec.bins,
-            has_accuracy: spec.accuracy,
-            factor: PrefixFactor::new(spec.bins.len()),
-        }
+    /// Returns the layout for some classes and bins; `has_accuracy` adds the units that are classified correctly.
+    pub fn new(classes: Vec<u32>, bins: ScoreBins, has_accuracy: bool) -> Self {
+        Self { classes, bins, has_accuracy, factor: PrefixFactor::new(bins.len()) }
     }
 
     /// Returns the evaluated classes.
@@ -129,14 +124,9 @@ fn round_count(count: f64) -> f64 {
 mod tests {
     use super::{HistogramLayout, ScoredExample};
     use crate::job::evaluation::bins::ScoreBins;
-    use crate::job::evaluation::tests::example;
 
     fn layout(classes: usize, accuracy: bool) -> HistogramLayout {
-        let mut spec = example().0;
-        spec.classes = (0..classes as u32).collect();
-        spec.bins = ScoreBins { count: 8, width: 1.0 };
-        spec.accuracy = accuracy;
-        HistogramLayout::new(&spec)
+        HistogramLayout::new((0..classes as u32).collect(), ScoreBins { count: 8, width: 1.0 }, accuracy)
     }
 
     /// Every example of a small layout.

@@ -6,7 +6,7 @@
 //! coordinates is longer than σ√(d + 2√(dt) + 2t) with probability at most e⁻ᵗ (Hsu, Kakade and Zhang 2012, theorem
 //! 2.1; the discrete Gaussian is subgaussian: Canonne, Kamath and Steinke 2020, fact 18).
 
-use super::{HISTOGRAMS, Spec};
+use super::{HISTOGRAMS, HistogramRelease, Spec, count_test_units};
 use crate::dataset::{Dataset, SizeClass, Visibility};
 use crate::job::RoundSeries;
 use crate::job::dp_sgd::FALSE_REFUSAL;
@@ -25,10 +25,15 @@ pub(super) fn most_norm(spec: &Spec, dataset: &Dataset, series: &RoundSeries) ->
     if dataset.visibility == Visibility::Public {
         return None;
     }
-    let length = series.length? as f64;
-    let clip = spec.contribution_norm();
-    let units = SizeClass::from_count(spec.units_of(dataset)).most() as f64;
+    most_histogram_norm(&spec.histograms(), count_test_units(dataset, spec.unit))
+}
+
+/// Returns the greatest norm of the noisy histograms of a site with about `units` units; `None` if it is not finite.
+pub fn most_histogram_norm(release: &HistogramRelease, units: u64) -> Option<f64> {
+    let length = release.vector_length() as f64;
+    let clip = release.contribution_norm();
+    let units = SizeClass::from_count(units).most() as f64;
     let tail = -libm::log(FALSE_REFUSAL);
-    let noise = spec.noise_multiplier.get() * clip * (length + 2.0 * (length * tail).sqrt() + 2.0 * tail).sqrt();
+    let noise = release.noise_multiplier.get() * clip * (length + 2.0 * (length * tail).sqrt() + 2.0 * tail).sqrt();
     Some((units * clip + noise) * ROUNDING).filter(|norm| norm.is_finite())
 }

@@ -128,8 +128,8 @@ fn limits_name_their_fields() {
 #[test]
 fn report_pools_all_sites_and_states_the_noise() {
     let spec = changed(|spec| spec.classes = vec![3, 7]);
-    let length = spec.layout().length();
-    assert_eq!(length as u64, spec.vector_length());
+    let length = spec.histograms().layout().length();
+    assert_eq!(length as u64, spec.histograms().vector_length());
     let report = spec.report(&vec![0.0; length], 3).unwrap();
     assert_eq!((report.sites, report.classes.len(), report.accuracy), (3, 2, None));
     assert!((report.deviation - 4.3 * 3.0_f64.sqrt() * 3.0_f64.sqrt()).abs() < 1e-9, "{}", report.deviation);

@@ -5,13 +5,13 @@ use std::num::NonZeroU32;
 
 use undertone_privacy::kanon::Shown;
 use undertone_privacy::ledger::{Balance, Budget, GridKind, ReservationId};
-use undertone_privacy::{Adjacency, Delta, Epsilon, PrivacyUnit, SamplingRate};
+use undertone_privacy::{Adjacency, Delta, Epsilon, NoiseMultiplier, PrivacyUnit, SamplingRate};
 
 use super::{RoundedKind as _, ThreeDigits, offers};
 use crate::dataset::Dataset;
 use crate::job::JobKind as _;
-use crate::job::active_learning::Spec;
 use crate::job::active_learning::tests::{datasets, example, training};
+use crate::job::active_learning::{PrivateTest, Spec};
 use crate::plan::{AccountBalances, AccountKey, AffordableRounds, FittingChange, PlanParameter, PricedPlan};
 
 /// Returns the documentation's example with another gate, and the account that pays for it.
@@ -170,6 +170,31 @@ fn least_noise_of_a_private_lead_that_fits_is_offered() {
     assert!(admits(&noise.apply(&spec)));
     let mut less = spec.clone();
     less.set(PlanParameter::Noise, *dataset, to - 0.01);
+    assert!(!admits(&less), "z = {to} is not the least");
+}
+
+#[test]
+fn least_noise_of_a_private_test_set_that_fits_is_offered() {
+    let (mut spec, mut datasets, mut balances) = build_plan(0.05, 60, 0.25, Shown::Set, (1.0, 1e-6));
+    let id = crate::id::DatasetId(uuid::Uuid::from_u128(3));
+    let lineage = crate::id::LineageId(uuid::Uuid::from_u128(103));
+    datasets.push(Dataset { id, lineage, classes: 3, name: "golden-test".to_owned(), ..datasets[1].clone() });
+    let noise_multiplier = NoiseMultiplier::new(4.0).unwrap();
+    spec.private_test = Some(PrivateTest { dataset: id, noise_multiplier, measurements: 3 });
+    let limit = Epsilon::new(1.0).unwrap();
+    let budget = Budget::new(limit, Delta::new(1e-6).unwrap(), GridKind::for_epsilon(limit)).unwrap();
+    let key = AccountKey::new(datasets[2].organization, lineage, PrivacyUnit::User, Adjacency::ZeroOut);
+    balances.add(key, Balance::new(Some(budget)));
+    let admits = |spec: &Spec| PricedPlan::from_spec(spec, &datasets, &balances).unwrap().admitted();
+    assert!(!admits(&spec), "3 measurements with z = 4 cost more than ε = 1");
+    let offered = offers(&spec, &datasets, &balances);
+    let [noise] = &offered[..] else { panic!("one change: {offered:?}") };
+    let (dataset, field, from, to) = &noise.values[0];
+    assert_eq!((*dataset, field.as_str(), *from), (id, "spec.private_test.noise_multiplier", 4.0));
+    assert!(noise.sentence.contains("for golden-test"), "{noise:?}");
+    assert!(admits(&noise.apply(&spec)));
+    let mut less = spec.clone();
+    less.set(PlanParameter::Noise, id, to - 0.01);
     assert!(!admits(&less), "z = {to} is not the least");
 }
 

@@ -2,7 +2,7 @@
 
 use undertone_api::id::DatasetId;
 use undertone_api::job::Charge;
-use undertone_api::job::active_learning::{Aggregation, Encoder, Gate, PrivateTraining, Rehearsal, Spec};
+use undertone_api::job::active_learning::{Aggregation, Encoder, Gate, PrivateTest, PrivateTraining, Rehearsal, Spec};
 use undertone_privacy::PrivacyUnit;
 use undertone_privacy::kanon::Shown;
 
@@ -19,6 +19,14 @@ pub(super) fn list_facts(spec: &Spec) -> Vec<(&'static str, String)> {
         ("Classifier", describe_classifier(spec)),
         ("Starts with", describe_start(spec)),
     ];
+    if let Some(test) = &spec.private_test {
+        let times = words::plural(test.measurements.into(), "time");
+        let text = format!(
+            "on a private log, {times} with noise, {}: one noisy histogram of scores for each label",
+            describe_measured(spec, test)
+        );
+        facts.push(("Measurement", text));
+    }
     if let Some(rehearsal) = &spec.rehearsal {
         let trials = (rehearsal.rates.len() * rehearsal.thresholds.len() + 1) as u64;
         facts.push((
@@ -46,6 +54,20 @@ fn describe_start(spec: &Spec) -> String {
         words::number(training.noise_multiplier.get()),
         words::number(training.clip)
     )
+}
+
+/// Describes which classifiers are measured on a private log, to follow "measured".
+pub(super) fn describe_measured(spec: &Spec, test: &PrivateTest) -> String {
+    let rounds: Vec<String> = test.measured_rounds(spec.rounds).iter().map(u32::to_string).collect();
+    match &rounds[..] {
+        [_] => "after the last round".to_owned(),
+        [_, after @ ..] => {
+            let names: Vec<&str> = after.iter().map(String::as_str).collect();
+            let noun = if names.len() == 1 { "round" } else { "rounds" };
+            format!("before the questions and after {noun} {}", words::join_names(&names))
+        }
+        [] => "in no round".to_owned(),
+    }
 }
 
 /// Describes the simulated annotators of a rehearsal.
@@ -133,6 +155,9 @@ pub(super) fn describe_consent(spec: &Spec, dataset: DatasetId, charge: Option<&
     if let (Some(training), Some(charge)) = (spec.private_training(dataset), charge) {
         return describe_training_consent(spec, &training, charge);
     }
+    if let (Some(test), Some(charge)) = (spec.private_test_on(dataset), charge) {
+        return describe_measurement_consent(spec, &test, charge);
+    }
     let gate = spec.party(dataset).and_then(|party| party.gate);
     let (Some(gate), Some(charge)) = (gate, charge) else { return Vec::new() };
     let k = gate.threshold.get();
@@ -184,12 +209,44 @@ fn describe_training_consent(spec: &Spec, training: &PrivateTraining, charge: &C
         ),
         format!(
             "{} are charged. The choice of questions, the classifier and the report follow from them, from released \
-             questions, answers and public test sets, and cost nothing more.",
+             questions, answers and test sets, and cost nothing more.",
             words::plural(charge.releases, "release")
         ),
-        match spec.tests.len() {
-            0 => "The classifier is not measured: a figure on your log would be another release.".to_owned(),
-            _ => "The classifier is measured on public test sets, and not on your log.".to_owned(),
-        },
+        match (spec.tests.len(), spec.private_test) {
+            (0, None) => "The classifier is not measured: a figure on your log would be another release.",
+            (_, None) => "The classifier is measured on public test sets, and not on your log.",
+            (_, Some(_)) => {
+                "The classifier is measured on test sets, of which a private one pays for itself, and not on your log."
+            }
+        }
+        .to_owned(),
+    ]
+}
+
+/// Returns the effects of an approval by the owner of a private test set, sentence by sentence.
+fn describe_measurement_consent(spec: &Spec, test: &PrivateTest, charge: &Charge) -> Vec<String> {
+    let unit = unit_noun(charge.unit);
+    vec![
+        format!(
+            "The classifier is measured on your log {}, {}. Its texts and labels stay.",
+            words::plural(charge.releases, "time"),
+            describe_measured(spec, test)
+        ),
+        format!(
+            "A measurement releases one vector: for each of {} the histogram of the classifier's scores, and the number of \
+             correct answers. Each {unit} of the test set is in it, with at most the greatest contribution; noise of deviation \
+             {} is added to each number at your site.",
+            words::plural(spec.labels.len() as u64, "label"),
+            words::number(test.histograms(&spec.labels).pooled_deviation(1))
+        ),
+        format!(
+            "{} charged. Accuracy, AUROC, calibration and their intervals follow from the noisy histograms, and cost nothing \
+             more.",
+            if charge.releases == 1 {
+                "1 release is".to_owned()
+            } else {
+                format!("{} releases are", words::count(charge.releases))
+            }
+        ),
     ]
 }

@@ -31,6 +31,9 @@ pub struct LogPart {
     /// Whether the classifier is measured on it.
     #[serde(default)]
     pub tests: bool,
+    /// Whether the classifier is measured on a private log, with noise. The log then takes no other part.
+    #[serde(default)]
+    pub measures: bool,
     /// β.
     pub rate: f64,
     /// k.
@@ -85,6 +88,21 @@ impl Default for TrainingPlan {
     }
 }
 
+/// The measurement on a private log. It has no effect without such a log.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MeasurementPlan {
+    /// z.
+    pub noise: f64,
+    /// The number of measured classifiers.
+    pub count: u32,
+}
+
+impl Default for MeasurementPlan {
+    fn default() -> Self {
+        Self { noise: 8.0, count: 1 }
+    }
+}
+
 /// A plan of an `active_learning` job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct QuestionPlan {
@@ -123,6 +141,9 @@ pub struct QuestionPlan {
     /// The training of a private lead.
     #[serde(default)]
     pub training: TrainingPlan,
+    /// The measurement on a private log.
+    #[serde(default)]
+    pub measurement: MeasurementPlan,
     /// The rehearsal.
     pub trials: RehearsalPlan,
 }
@@ -136,6 +157,12 @@ impl QuestionPlan {
     /// Returns the participating parts, the lead first.
     pub fn participants(&self) -> impl Iterator<Item = &LogPart> {
         let leads = move |part: &&LogPart| part.dataset == self.lead;
-        self.parts.iter().filter(leads).chain(self.parts.iter().filter(move |part| part.joins && !leads(part)))
+        let joins = move |part: &&LogPart| part.joins && !leads(part) && !part.measures;
+        self.parts.iter().filter(leads).chain(self.parts.iter().filter(joins))
+    }
+
+    /// Returns the parts on which classifiers are measured with noise: at most one in a valid plan.
+    pub fn measured(&self) -> impl Iterator<Item = &LogPart> {
+        self.parts.iter().filter(|part| part.measures && part.dataset != self.lead)
     }
 }

@@ -73,7 +73,8 @@ pub async fn weigh_questions(consortium: ConsortiumId, ask: QuestionPlan) -> Res
         };
         datasets.iter().any(is_it)
     };
-    let private_logs: Vec<_> = ask.participants().map(|part| part.dataset).filter(private).collect();
+    let parts = ask.participants().chain(ask.measured());
+    let private_logs: Vec<_> = parts.map(|part| part.dataset).filter(private).collect();
     let standings = service::budget::standings(request.ctx(), request.actor()?, consortium, &private_logs).await?;
     Ok(cost::render_cost(&ask, &datasets, &standings, consortium))
 }

@@ -8,6 +8,7 @@ use crate::component::chart::{ChartFigure, ChartLine, LineStroke};
 use crate::words;
 
 use super::description;
+use crate::kind::evaluation::result::{format_estimate, render_classes};
 
 /// Returns for every test set one figure of accuracy and one of loss, after each round of questions.
 pub(super) fn list_figures(spec: &Spec, measurements: &[Measurement]) -> Vec<ChartFigure> {
@@ -45,12 +46,17 @@ pub(super) fn list_figures(spec: &Spec, measurements: &[Measurement]) -> Vec<Cha
 /// cost of each pool.
 pub(super) fn render_result(spec: &Spec, report: &Report, participants: &[JobParticipant]) -> AnyView {
     let tests = spec.tests.iter().map(|test| test.name.clone()).collect::<Vec<_>>();
-    let heads =
-        tests.iter().map(|test| view! { <th scope="col" class="number">{test.clone()}", %"</th> }).collect_view();
+    let mut heads: Vec<String> = tests.iter().map(|test| format!("{test}, %")).collect();
+    let has_private_test = spec.private_test.is_some();
+    heads.extend(has_private_test.then(|| "private test, with 95 % interval".to_owned()));
+    let heads = heads.into_iter().map(|head| view! { <th scope="col" class="number">{head}</th> }).collect_view();
     let last = report.learning.last().map_or(0, |point| point.round);
-    let is_shown = |point: &&LearningPoint| [0, last].contains(&point.round) || report.best == Some(point.round);
+    let is_shown = |point: &&LearningPoint| {
+        [0, last].contains(&point.round) || report.best == Some(point.round) || point.private_test.is_some()
+    };
     let points = report.learning.iter().filter(is_shown);
-    let rows = points.map(|point| render_row(point, &tests, report.best)).collect_view();
+    let rows = points.map(|point| render_row(point, &tests, has_private_test, report.best)).collect_view();
+    let measured = render_private_test(spec, report);
     let pools = report.pools.iter().map(|pool| describe_pool(pool, participants)).collect::<Vec<_>>();
     let agreement = report.agreement.map(|kappa| {
         view! { <p class="quiet">"Agreement of the annotators: Fleiss’ κ "{format!("{kappa:.2}")}"."</p> }
@@ -67,13 +73,43 @@ pub(super) fn render_result(spec: &Spec, report: &Report, participants: &[JobPar
             </thead>
             <tbody>{rows}</tbody>
         </table>
+        {measured}
         {pools.into_iter().map(|pool| view! { <p class="quiet">{pool}</p> }).collect_view()}
         {agreement}
     }
     .into_any()
 }
 
-fn render_row(point: &LearningPoint, tests: &[String], best: Option<u32>) -> impl IntoView + use<> {
+/// Renders the noisy result of the kept classifier on the private test set, or of the last measured one.
+pub(super) fn render_private_test(spec: &Spec, report: &Report) -> Option<AnyView> {
+    let is_kept = |point: &&LearningPoint| report.best == Some(point.round) && point.private_test.is_some();
+    let kept = report.learning.iter().find(is_kept);
+    let point = kept.or_else(|| report.learning.iter().rev().find(|point| point.private_test.is_some()))?;
+    let test = point.private_test.as_ref()?;
+    let when = match point.round {
+        0 => "before the questions".to_owned(),
+        round => format!("after round {round}"),
+    };
+    let accuracy = match &test.accuracy {
+        Some(accuracy) => format!("{} of the units are classified correctly", format_estimate(accuracy)),
+        None => "the test set is too small for the noise".to_owned(),
+    };
+    let label =
+        |class: u32| spec.labels.get(class as usize).map_or_else(|| class.to_string(), |label| label.name.clone());
+    let note = format!(
+        "The classifier {when} on the private test set: {accuracy}. Computed from noisy histograms, with noise of deviation {} \
+         in each number. Intervals hold for 95 % of repetitions with other test data and other noise.",
+        words::number(test.deviation)
+    );
+    Some(view! { <p>{note}</p>{render_classes(&test.classes, ("Label", "label"), &label)} }.into_any())
+}
+
+fn render_row(
+    point: &LearningPoint,
+    tests: &[String],
+    has_private_test: bool,
+    best: Option<u32>,
+) -> impl IntoView + use<> {
     let name = match point.round {
         0 => "golden set only".to_owned(),
         n => format!("after {}", words::plural(n.into(), "round")),
@@ -87,11 +123,16 @@ fn render_row(point: &LearningPoint, tests: &[String], best: Option<u32>) -> imp
             view! { <td class="number">{text}</td> }
         })
         .collect_view();
+    let released = has_private_test.then(|| {
+        let text = point.released_accuracy().map_or_else(|| "–".to_owned(), |accuracy| format_estimate(&accuracy));
+        view! { <td class="number">{text}</td> }
+    });
     view! {
         <tr>
             <th scope="row">{name}</th>
             <td class="number">{words::count(point.labelled)}</td>
             {cells}
+            {released}
         </tr>
     }
 }

@@ -6,7 +6,8 @@ use undertone_api::budget::AccountStanding;
 use undertone_api::dataset::{Dataset, DatasetContent, SizeClass, Visibility};
 use undertone_api::id::DatasetId;
 use undertone_api::job::JobKind as _;
-use undertone_api::job::active_learning::Spec;
+use undertone_api::job::active_learning::{LearningPoint, Report, Spec};
+use undertone_api::job::evaluation::ScoredExample;
 use undertone_privacy::kanon::Shown;
 use undertone_privacy::ledger::{Balance, Budget, GridKind};
 use undertone_privacy::{Adjacency, Delta, Epsilon, PrivacyUnit, mechanism};
@@ -14,6 +15,7 @@ use undertone_privacy::{Adjacency, Delta, Epsilon, PrivacyUnit, mechanism};
 use super::description::{describe_consent, list_facts};
 use super::plan::QuestionPlan;
 use super::planner::cost;
+use super::result;
 use crate::kind::Card;
 use crate::path;
 use crate::testing::TestDashboard;
@@ -285,7 +287,97 @@ fn private_lead_is_planned_priced_and_described() {
         page(20.0)
     );
     assert!(page(20.0).contains("Fits every budget.") && page(0.5).contains("Over the limit."), "{}", page(0.5));
+    assert_eq!(plan.measured().count(), 0);
     plan.training.noise = 0.0;
     let fields: Vec<_> = plan.spec(&logs).unwrap_err().into_iter().map(|violation| violation.field).collect();
     assert_eq!(fields, ["spec.private_lead.noise_multiplier"]);
+}
+
+/// Returns a public log that leads, one that asks, and a private labelled one.
+fn measured_logs() -> Vec<Dataset> {
+    let [lead, ours] = <[Dataset; 2]>::try_from(datasets()).unwrap();
+    let kept = example::datasets().pop().unwrap();
+    let kept =
+        Dataset { classes: 3, test_records: 0, ..Dataset { id: kept.id, lineage: kept.lineage, ..ours.clone() } };
+    vec![lead, ours, Dataset { name: "golden-test".to_owned(), ..kept }]
+}
+
+#[test]
+fn private_test_set_is_planned_priced_and_described() {
+    let logs = measured_logs();
+    let mut plan = QuestionPlan::first(&logs, &[]).unwrap();
+    "billing\ncard\ncalls".clone_into(&mut plan.labels);
+    (plan.unit, plan.lead) = (PrivacyUnit::User, logs[0].id);
+    (plan.parts[2].measures, plan.measurement.count) = (true, 2);
+    let spec = plan.spec(&logs).unwrap();
+    assert_eq!(spec.check(&logs), Vec::new());
+    assert_eq!((spec.participants.len(), spec.private_test.unwrap().dataset), (2, logs[2].id), "it does not ask");
+    let opened = QuestionPlan::from_spec("", &spec, QuestionPlan::first(&logs, &[]).unwrap());
+    assert_eq!(opened.spec(&logs).unwrap(), spec);
+    let charge = spec.cost(&logs[2]).unwrap();
+    let consent = describe_consent(&spec, logs[2].id, Some(&charge)).join(" ");
+    for words in [
+        "measured on your log 2 times, before the questions and after round 5.",
+        "for each of 3 labels the histogram",
+        "noise of deviation 16",
+        "2 releases are charged.",
+    ] {
+        assert!(consent.contains(words), "{words:?} is not in {consent}");
+    }
+    let facts = list_facts(&spec);
+    let measurement = &facts.iter().find(|(term, _)| *term == "Measurement").unwrap().1;
+    assert!(measurement.starts_with("on a private log, 2 times with noise"), "{measurement}");
+    let budgets = |epsilon| {
+        let all: Vec<_> = standings(epsilon, 1e-6).into_iter().flat_map(|(_, accounts)| accounts).collect();
+        logs.iter().map(|log| (log.id, all.clone())).collect::<Vec<_>>()
+    };
+    let page = |plan: &QuestionPlan, epsilon| {
+        Owner::new().with(|| cost::render_cost(plan, &logs, &budgets(epsilon), CONSORTIUM))
+    };
+    let page_of_two = page(&plan, 4.0);
+    for words in ["golden-test", "the classifier is measured on it 2 times", "about 1,000 users"] {
+        assert!(page_of_two.contains(words), "{words:?} is not in {page_of_two}");
+    }
+    assert!(page_of_two.contains("Fits every budget."), "{page_of_two}");
+    plan.measurement.noise = 1.0;
+    let dear = page(&plan, 2.0);
+    let link = dear.split("<a href=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap().replace("&amp;", "&");
+    let offer = QuestionPlan::from_query(link.split_once('?').unwrap().1).unwrap();
+    assert!(offer.measurement.noise > 1.0 && page(&offer, 2.0).contains("Fits every budget."), "{link}");
+    plan.measurement.noise = 0.0;
+    plan.parts[1].measures = true;
+    let fields: Vec<_> = plan.spec(&logs).unwrap_err().into_iter().map(|violation| violation.field).collect();
+    assert_eq!(fields, ["spec.private_test.dataset", "spec.private_test.noise_multiplier"]);
+}
+
+#[test]
+fn job_page_shows_released_accuracy_with_its_interval() {
+    let logs = measured_logs();
+    let mut plan = QuestionPlan::first(&logs, &[]).unwrap();
+    "billing\ncard\ncalls".clone_into(&mut plan.labels);
+    plan.parts[2].measures = true;
+    let spec = plan.spec(&logs).unwrap();
+    let test = spec.private_test.unwrap();
+    let layout = test.histograms(&spec.labels).layout();
+    let mut sums = vec![0.0; layout.length()];
+    for n in 0..6_000_u32 {
+        let (label, is_correct) = (n as usize % 3, n % 4 > 0);
+        let chosen = if is_correct { label } else { (label + 1) % 3 };
+        let logits: Vec<f64> = (0..3).map(|class| if class == chosen { 1.0 } else { -1.5 }).collect();
+        layout.add_example(ScoredExample { logits: &logits, label: Some(label), is_correct }, 1.0, &mut sums);
+    }
+    let point = |round, private_test| LearningPoint { round, asked: 0, labelled: 0, tests: Vec::new(), private_test };
+    let learning = |sums: &[f64]| vec![point(0, None), point(1, Some(test.measure(&spec.labels, sums).unwrap()))];
+    let render = |sums: &[f64]| {
+        let report = Report { learning: learning(sums), best: Some(1), ..Report::default() };
+        Owner::new().with(|| result::render_result(&spec, &report, &[]).to_html())
+    };
+    let page = render(&sums);
+    for words in
+        ["private test, with 95 % interval", "0.750 (0.7", "after round 1", "Each label against the rest", "billing"]
+    {
+        assert!(page.contains(words), "{words:?} is not in {page}");
+    }
+    let small = render(&vec![0.0; layout.length()]);
+    assert!(small.contains("too small for the noise") && !small.contains("NaN"), "{small}");
 }

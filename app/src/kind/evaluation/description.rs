@@ -26,7 +26,7 @@ pub(super) fn list_facts(spec: &Spec) -> Vec<(&'static str, String)> {
             format!(
                 "z = {}: deviation {} in each number of a site's vector",
                 words::number(spec.noise_multiplier.get()),
-                words::number(spec.pooled_deviation(1))
+                words::number(spec.histograms().pooled_deviation(1))
             ),
         ),
         (
@@ -67,7 +67,7 @@ pub(super) fn describe_consent(spec: &Spec, dataset: DatasetId, charge: Option<&
             "Each {} counts once in every histogram. Your site adds noise of deviation {} to each number before the \
              vector leaves.",
             words::unit(spec.unit),
-            words::number(spec.pooled_deviation(1))
+            words::number(spec.histograms().pooled_deviation(1))
         ),
         "The model comes from the lead. Your site checks its digest before it reads your data, and runs no code of it."
             .to_owned(),

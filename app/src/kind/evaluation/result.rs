@@ -19,22 +19,16 @@ pub(super) fn summarize(report: &Report) -> String {
 }
 
 /// Formats an estimate: `0.912 (0.903 to 0.921)`.
-fn format_estimate(estimate: &MetricEstimate) -> String {
+pub(in crate::kind) fn format_estimate(estimate: &MetricEstimate) -> String {
     format!("{:.3} ({:.3} to {:.3})", estimate.value, estimate.low, estimate.high)
 }
 
 /// Renders the metrics of all classes.
 pub(super) fn render_result(report: &Report) -> AnyView {
-    let rows = report.classes.iter().map(render_class).collect_view();
     let accuracy = report.accuracy.as_ref().map(|accuracy| {
         let text = format!("The model’s first choice is right for {} of the units.", format_estimate(accuracy));
         view! { <p>{text}</p> }
     });
-    let details = report
-        .classes
-        .iter()
-        .filter_map(|class| Some(render_details(class.class, class.metrics.as_ref()?)))
-        .collect_view();
     let note = format!(
         "The noisy histograms of {} together, with noise of deviation {} in each number of their sum. Intervals hold for \
          95 % of repetitions with other test data and other noise.",
@@ -43,11 +37,30 @@ pub(super) fn render_result(report: &Report) -> AnyView {
     );
     view! {
         {accuracy}
+        {render_classes(&report.classes, ("Class", "class"), &|class| class.to_string())}
+        <p class="hint">{note}</p>
+        <p class="quiet">"Model "<code>{report.model.clone()}</code></p>
+    }
+    .into_any()
+}
+
+/// Renders the metrics of each class. `title` and `noun` are its word in a column's head and in a sentence.
+pub(in crate::kind) fn render_classes(
+    classes: &[ClassResult],
+    (title, noun): (&'static str, &'static str),
+    name: &dyn Fn(u32) -> String,
+) -> AnyView {
+    let rows = classes.iter().map(|class| render_class(class, name(class.class))).collect_view();
+    let details = classes
+        .iter()
+        .filter_map(|class| Some(render_details(noun, &name(class.class), class.metrics.as_ref()?)))
+        .collect_view();
+    view! {
         <table class="cards">
-            <caption>"Each class against the rest, with 95 % intervals"</caption>
+            <caption>{format!("Each {noun} against the rest, with 95 % intervals")}</caption>
             <thead>
                 <tr>
-                    <th scope="col">"Class"</th>
+                    <th scope="col">{title}</th>
                     <th scope="col" class="number">"Units"</th>
                     <th scope="col" class="number">"AUROC"</th>
                     <th scope="col" class="number">"PR-AUC"</th>
@@ -58,22 +71,20 @@ pub(super) fn render_result(report: &Report) -> AnyView {
             <tbody>{rows}</tbody>
         </table>
         {details}
-        <p class="hint">{note}</p>
-        <p class="quiet">"Model "<code>{report.model.clone()}</code></p>
     }
     .into_any()
 }
 
-fn render_class(class: &ClassResult) -> AnyView {
+fn render_class(class: &ClassResult, name: String) -> AnyView {
     let Some(metrics) = &class.metrics else {
         let problem = class.problem.clone().unwrap_or_else(|| "no metrics".to_owned());
-        return view! { <tr><th scope="row">{class.class}</th><td colspan="5">{problem}</td></tr> }.into_any();
+        return view! { <tr><th scope="row">{name}</th><td colspan="5">{problem}</td></tr> }.into_any();
     };
     let units = format!("{:.0} of {:.0}", metrics.positives, metrics.positives + metrics.negatives);
     let area = metrics.pr_auc.as_ref().map_or_else(|| "–".to_owned(), format_estimate);
     view! {
         <tr>
-            <th scope="row">{class.class}</th>
+            <th scope="row">{name}</th>
             <td data-label="units" class="number">{units}</td>
             <td data-label="AUROC" class="number">{format_estimate(&metrics.auroc)}</td>
             <td data-label="PR-AUC" class="number">{area}</td>
@@ -85,7 +96,7 @@ fn render_class(class: &ClassResult) -> AnyView {
 }
 
 /// Renders the operating points and the calibration of a class.
-fn render_details(class: u32, metrics: &ClassMetrics) -> AnyView {
+fn render_details(noun: &str, name: &str, metrics: &ClassMetrics) -> AnyView {
     let points = metrics.operating_points.iter().map(|point| {
         view! {
             <tr>
@@ -107,7 +118,7 @@ fn render_details(class: u32, metrics: &ClassMetrics) -> AnyView {
     });
     view! {
         <details>
-            <summary>{format!("Operating points and calibration of class {class}")}</summary>
+            <summary>{format!("Operating points and calibration of {noun} {name}")}</summary>
             <table class="dense">
                 <caption>"Sensitivity by specificity"</caption>
                 <thead><tr><th scope="col" class="number">"Specificity"</th><th scope="col" class="number">"Threshold"</th><th scope="col" class="number">"Sensitivity"</th></tr></thead>

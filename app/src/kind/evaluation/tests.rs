@@ -99,7 +99,7 @@ fn consent_describes_the_release() {
 #[test]
 fn result_shows_intervals_or_the_reason_for_none() {
     let spec = plan(|_| ()).spec().unwrap();
-    let layout = spec.layout();
+    let layout = spec.histograms().layout();
     let none = spec.report(&vec![0.0; layout.length()], 3).unwrap();
     let page = Owner::new().with(|| result::render_result(&none).to_html());
     assert!(page.contains("within the noise"), "{page}");

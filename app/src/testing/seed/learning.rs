@@ -182,6 +182,7 @@ fn spec(logs: &[DatasetId]) -> Spec {
         ],
         golden: 50,
         private_lead: None,
+        private_test: None,
         rounds: ROUNDS,
         batch: BATCH,
         acquisition: Acquisition::default(),
@@ -221,6 +222,7 @@ fn learned(round: u32) -> LearningPoint {
         asked,
         labelled,
         tests: vec![test("held-out turns", 0.0, 2_400), test("rare intents", 0.17, 180)],
+        private_test: None,
     }
 }
 

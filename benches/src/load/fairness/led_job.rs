@@ -169,6 +169,7 @@ fn spec(dataset: DatasetId) -> TestResult<Spec> {
         tests: vec![TestSet { name: "held out".to_owned(), dataset }],
         golden: 100,
         private_lead: None,
+        private_test: None,
         rounds: 1,
         batch: QUESTIONS,
         acquisition: Acquisition::Entropy,

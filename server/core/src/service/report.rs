@@ -306,6 +306,12 @@ fn absent_of_asking(spec: &active_learning::Spec, say: &mut impl FnMut(&str, Str
             "the job has no rehearsal: it takes a public, labelled log of the lead's".to_owned(),
         );
     }
+    if spec.private_test.is_some() {
+        say(
+            "Exact figures on the private test set",
+            "its site releases noisy histograms of scores, and nothing else of these rows".to_owned(),
+        );
+    }
     if spec.annotators < 2 {
         say("Agreement of the annotators", "each question was asked of one person".to_owned());
     }

@@ -1,4 +1,5 @@
-//! Rounds: each contributor submits one vector, the server averages them, and all contributors receive the mean.
+//! Rounds: each contributor submits one vector, the server averages them, and all contributors
+//! and the lead receive the mean.
 //!
 //! Round 1 of a series opens with its first submission (before that the lead may still be in its warm start); each
 //! later round opens when the previous one closes. A round closes when all contributors have submitted, or at its

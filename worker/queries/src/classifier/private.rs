@@ -1,8 +1,9 @@
 //! The labelled rows of a private log, from which a classifier can learn by DP-SGD alone.
 //!
 //! [`PrivateUnits`] holds the rows of a log hashed, unit by unit. It is not a [`Visible`](super::Visible) text, so that
-//! no other code of the classifier accepts it, and its one use is [`Classifier::sum_gradients`]: a sum of clipped
-//! gradients, which cannot leave without noise and a grant (`undertone_worker_training`).
+//! no other code of the classifier accepts it, and it has two uses: [`Classifier::sum_gradients`], a sum of clipped
+//! gradients, and [`Classifier::sum_histograms`], a sum of clipped histograms of scores. Neither can leave without noise
+//! and a grant (`undertone_worker_training`).
 //!
 //! The gradient of a unit is a function of that unit, the classifier and public numbers, bit for bit: each unit has a pass
 //! of its own, without dropout. It covers the layers after the embedding; the table stays as it is, because its rows
@@ -14,10 +15,13 @@
 use std::collections::HashMap;
 
 use rayon::prelude::*;
+use undertone_api::job::evaluation::HistogramRelease;
 use undertone_privacy::{PrivacyUnit, SamplingRate};
-use undertone_worker_training::clip::{Clip, ClippedSum};
+use undertone_worker_training::clip::{Clip, ClipError, ClippedSum};
 use undertone_worker_training::device;
+use undertone_worker_training::histograms::HistogramSum;
 use undertone_worker_training::per_unit::PerUnit;
+use undertone_worker_training::randomness::Randomness;
 use undertone_worker_training::sampler::{Batch, Sampler};
 
 use super::grams::HashedGrams;
@@ -33,6 +37,8 @@ pub const MOST_ROWS: usize = 32;
 pub const MOST_WORDS: usize = 64;
 /// The most numbers of gradients in memory at once: 64 MiB.
 const MOST_NUMBERS: usize = 1 << 24;
+/// The most units whose histograms are in memory at once.
+const MOST_UNITS: usize = 256;
 
 /// The labelled units of a private log.
 pub struct PrivateUnits {
@@ -143,6 +149,51 @@ impl Classifier {
         }
         // The derivatives by the embedding are dropped.
         drop(pass.backward(tape, logits, &masks, gradient));
+    }
+
+    /// Returns the sum of the clipped score histograms of all units, without dropout. The scores are the logits of the
+    /// labels. `None` if `watch` returned false between two groups of units.
+    ///
+    /// # Errors
+    /// [`ClipError`] when the noise is out of range.
+    pub fn sum_histograms(
+        &self,
+        private: &PrivateUnits,
+        release: &HistogramRelease,
+        randomness: &Randomness,
+        watch: &dyn Fn() -> bool,
+    ) -> Result<Option<ClippedSum>, ClipError> {
+        let mut sum = HistogramSum::begin(release, private.units.len(), randomness)?;
+        for units in private.units.chunks(MOST_UNITS) {
+            if !watch() {
+                return Ok(None);
+            }
+            let contributions: Vec<Vec<f64>> =
+                units.par_iter().map(|rows| self.score_unit(private, rows, &sum)).collect();
+            contributions.iter().for_each(|contribution| sum.add(contribution));
+        }
+        Ok(Some(sum.into_sum()))
+    }
+
+    /// Returns the contribution of a unit to a sum of histograms: the mean of its rows.
+    fn score_unit(&self, private: &PrivateUnits, rows: &[u32], sum: &HistogramSum) -> Vec<f64> {
+        let mut contribution = sum.begin_unit();
+        if !rows.is_empty() {
+            let rows: Vec<&(HashedGrams, u16)> = rows.iter().map(|row| &private.rows[*row as usize]).collect();
+            let texts: Vec<&HashedGrams> = rows.iter().map(|(grams, _)| grams).collect();
+            let device = device::chosen().1;
+            let pass = NetworkPass::new(self.shape, &self.weights.dense, &texts, &device);
+            let (logits, _) = pass.forward(self.shape.embed(&self.weights.table, &texts), &DropoutMasks::none());
+            let weight = 1.0 / rows.len() as f64;
+            for (outputs, (_, label)) in logits.chunks_exact(self.shape.outputs()).zip(&rows) {
+                match outputs {
+                    // Of two labels the network gives the logit of the second.
+                    [logit] => contribution.add_example(&[0.0, *logit], u32::from(*label), weight),
+                    outputs => contribution.add_example(outputs, u32::from(*label), weight),
+                }
+            }
+        }
+        contribution.into_sums()
     }
 
     /// Returns the classifier with a change added to the parameters of the layers after the embedding; `None` if the

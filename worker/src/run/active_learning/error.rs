@@ -1,6 +1,7 @@
 //! The reasons why a run of `active_learning` ends without a result.
 
 use undertone_api::id::QuestionId;
+use undertone_api::job::evaluation::MetricError;
 use undertone_privacy::PriceError;
 
 use crate::dp::clip::ClipError;
@@ -32,7 +33,7 @@ pub enum AnnotationError {
          made a second time; propose a new job"
     )]
     LostTraining,
-    /// The clip or the noise of a private lead.
+    /// The clip or the noise of a private lead or test set.
     #[error(transparent)]
     Clip(#[from] ClipError),
     /// A private lead without steps, or with fewer permits than steps.
@@ -47,6 +48,26 @@ pub enum AnnotationError {
     /// The server returned another vector than a classifier's change.
     #[error("the released classifier has another length than the job's, or a number that is not finite")]
     OtherVector,
+    /// A paid measurement is missing.
+    #[error(
+        "a measurement on this log was paid for, and its histograms are neither at this site nor at the server: they are \
+         never made a second time; propose a new job"
+    )]
+    LostMeasurement,
+    /// The lead announces more measurements than the job charges.
+    #[error("the lead announces {rounds} measurements, and the job has {planned}: propose the job again")]
+    OtherRounds {
+        /// The announced measurements.
+        rounds: usize,
+        /// The measurements of the job.
+        planned: u32,
+    },
+    /// The lead's classifier is not one of this job.
+    #[error("`{0}` from the lead has other labels or settings than the job: propose the job again")]
+    OtherClassifier(String),
+    /// The server returned another vector than the histograms of the job.
+    #[error(transparent)]
+    Histograms(#[from] MetricError),
     /// The lead's log has no golden set.
     #[error("the lead's log has no row with a label of the job: name its labels in `labels`")]
     NoGoldenSet,
@@ -82,6 +103,7 @@ impl From<AnnotationError> for RunError {
             AnnotationError::Rehearsal(RehearsalError::Stopped) => Self::Stopped(StopReason::Requested),
             AnnotationError::LostPool
             | AnnotationError::LostTraining
+            | AnnotationError::LostMeasurement
             | AnnotationError::Split(_)
             | AnnotationError::Release(_)
             | AnnotationError::Gate(GateError::WrongEvent { .. } | GateError::Unsampled) => Self::Refused(error.into()),

@@ -14,6 +14,7 @@ use super::journal::{LeadJournal, RoundRecord};
 use super::learning::LearningState;
 use super::output::{self, CLASSIFIER_FILE, LABELS_FILE, POOL_FILE};
 use super::private::PrivateTrainer;
+use super::private_test::PrivateMeasurement;
 use super::test_sets::{QueryTestSets, content_of, report_tests};
 use super::{AnnotationError, log};
 use crate::queries::classifier::{Classifier, Example, golden};
@@ -149,6 +150,7 @@ fn run_rounds(
     exchange: &mut (impl Questions + Artifacts + Averaging),
 ) -> Result<LearningHistory, RunError> {
     let mut history = LearningHistory::default();
+    let private_test = PrivateMeasurement::begin(spec, learning.last_round(), exchange)?;
     for round in 0..=spec.rounds {
         check_cancelled(exchange)?;
         let mut record = journal.round(round);
@@ -172,9 +174,13 @@ fn run_rounds(
             journal.store_round(round, &record)?;
             results
         };
+        let private_test = match &private_test {
+            Some(test) => test.measure(round, learning.classifier()?, exchange)?,
+            None => None,
+        };
         let asked = learning.question_count();
         let labelled = learning.labelled_questions().count() as u64;
-        history.add(LearningPoint { round, asked, labelled, tests: results }, learning)?;
+        history.add(LearningPoint { round, asked, labelled, tests: results, private_test }, learning)?;
     }
     Ok(history)
 }

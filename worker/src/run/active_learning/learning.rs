@@ -185,6 +185,12 @@ impl<'a> LearningState<'a> {
         self.labels.get(usize::from(label)).map_or("", String::as_str)
     }
 
+    /// Returns the last round if each round asks as many questions as remain, at most the spec's batch.
+    pub(super) fn last_round(&self) -> u32 {
+        let rounds = self.pool.len().div_ceil(self.spec.batch.max(1) as usize);
+        u32::try_from(rounds).map_or(self.spec.rounds, |rounds| rounds.min(self.spec.rounds))
+    }
+
     /// Returns the number of questions asked so far.
     pub(super) const fn question_count(&self) -> u64 {
         self.questions.len() as u64

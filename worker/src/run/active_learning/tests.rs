@@ -2,6 +2,7 @@
 
 mod annotation;
 mod private_lead;
+mod private_test;
 
 use undertone_api::job::active_learning::{Acquisition, Aggregation, BINS, Rehearsal, Report};
 

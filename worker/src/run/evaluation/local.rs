@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::error::EvaluationError;
 use super::model_file::{check_dataset, digest_file, read_site_model};
-use super::score::FrameLogits;
+use crate::dp::class_logits::ClassLogits;
 use crate::speech::dataset::{Dataset, Split};
 use crate::speech::model::gradient::{Engine, Example};
 
@@ -124,7 +124,7 @@ pub fn evaluate(model: &Path, folder: &Path, name: &str) -> Result<LocalEvaluati
         .collect();
     Engine::new().classify(&model, &examples, &mut |number, scores| {
         for (scores, label) in scores.chunks_exact(classes).zip(examples[number].labels) {
-            counts.add(FrameLogits::new(scores), usize::from(*label));
+            counts.add(ClassLogits::new(scores), usize::from(*label));
         }
     });
     Ok(counts.finish(digest, name, split, utterances.len()))
@@ -148,7 +148,7 @@ impl FrameCounts {
         }
     }
 
-    fn add(&mut self, frame: FrameLogits<'_>, label: usize) {
+    fn add(&mut self, frame: ClassLogits<'_>, label: usize) {
         let predicted = frame.best();
         let is_correct = predicted == label;
         self.classes[label].frames += 1;
@@ -205,7 +205,7 @@ impl FrameCounts {
 #[cfg(test)]
 mod tests {
     use super::{ClassConfusion, FrameCounts};
-    use crate::run::evaluation::score::FrameLogits;
+    use crate::dp::class_logits::ClassLogits;
     use crate::speech::dataset::Split;
 
     #[test]
@@ -214,7 +214,7 @@ mod tests {
         let sure = [0.0, 20.0, 0.0];
         let even = [1.0, 1.0, -50.0];
         for (logits, label) in [(&sure, 1), (&sure, 1), (&sure, 2), (&even, 1)] {
-            counts.add(FrameLogits::new(logits), label);
+            counts.add(ClassLogits::new(logits), label);
         }
         let local = counts.finish("digest".to_owned(), "ward", Split::Test, 2);
         assert_eq!((local.frames, local.classes.len()), (4, 3));

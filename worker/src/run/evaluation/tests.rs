@@ -134,7 +134,7 @@ fn manifest(spec: Spec) -> Manifest {
         charge: (index > 0).then(|| Charge {
             unit: spec.unit,
             adjacency: Adjacency::ZeroOut,
-            event: spec.event(),
+            event: spec.histograms().event(),
             releases: 1,
         }),
     };

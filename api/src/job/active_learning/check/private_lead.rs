@@ -25,8 +25,8 @@ pub(super) fn check(spec: &Spec, datasets: &[Dataset], say: &mut impl FnMut(&str
         say("classifier.hidden", fewer);
     }
     if spec.participants.first().is_some_and(|party| party.gate.is_some()) {
-        let apart = "a private lead releases classifiers, and a charge covers releases of one form: let its questions \
-                     come from another dataset, prepared from other rows";
+        let apart = "each row of a private lead would pay for the trainings and for the pool, and its labels are known \
+                     already: let questions come from another dataset, prepared from the rows without a label";
         say("participants.0.gate", apart.to_owned());
     }
     if spec.rehearsal.is_some() {

@@ -1,10 +1,10 @@
 //! Conversion of a spec into its plan, so that a draft can be edited in the planner. A plan lacks options without a
 //! field in the planner: the code that opens a draft compares the plan's spec with it, and reports the differences.
 
-use undertone_api::job::active_learning::{PrivateTraining, Rehearsal, Spec};
+use undertone_api::job::active_learning::{PrivateTest, PrivateTraining, Rehearsal, Spec};
 use undertone_api::question::Label;
 
-use super::{LogPart, QuestionPlan, RehearsalPlan, TrainingPlan};
+use super::{LogPart, MeasurementPlan, QuestionPlan, RehearsalPlan, TrainingPlan};
 
 impl QuestionPlan {
     /// Converts a spec into a plan; `first` is the plan of the datasets, which provides all values that the spec lacks.
@@ -29,6 +29,7 @@ impl QuestionPlan {
             hours: f64::from(spec.deadline_seconds) / 3600.0,
             classifier: spec.classifier,
             training: spec.private_lead.as_ref().map_or(first.training, convert_training),
+            measurement: spec.private_test.as_ref().map_or(first.measurement, convert_measurement),
             trials: spec.rehearsal.as_ref().map_or(first.trials, convert_trials),
         }
     }
@@ -37,13 +38,17 @@ impl QuestionPlan {
 /// Converts a log's part: from the spec if it takes part, else from the first plan.
 fn convert_part(spec: &Spec, first: &LogPart) -> LogPart {
     let tests = spec.tests.iter().any(|test| test.dataset == first.dataset);
-    let Some(party) = spec.party(first.dataset) else { return LogPart { joins: false, tests, ..first.clone() } };
+    let measures = spec.private_test_on(first.dataset).is_some();
+    let Some(party) = spec.party(first.dataset) else {
+        return LogPart { joins: false, tests, measures, ..first.clone() };
+    };
     let Some(gate) = party.gate else { return LogPart { joins: true, asks: false, tests, ..first.clone() } };
     LogPart {
         dataset: first.dataset,
         joins: true,
         asks: true,
         tests,
+        measures,
         rate: gate.sampling_rate.get(),
         threshold: gate.threshold.get(),
         epsilon: gate.epsilon.get(),
@@ -70,6 +75,10 @@ fn convert_training(training: &PrivateTraining) -> TrainingPlan {
         steps: training.steps,
         learning_rate: training.learning_rate,
     }
+}
+
+fn convert_measurement(test: &PrivateTest) -> MeasurementPlan {
+    MeasurementPlan { noise: test.noise_multiplier.get(), count: test.measurements }
 }
 
 fn convert_trials(rehearsal: &Rehearsal) -> RehearsalPlan {

@@ -8,7 +8,7 @@ use undertone_api::job::active_learning::{Acquisition, Aggregation, Classifier};
 use undertone_privacy::kanon::{Shown, least_threshold};
 use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
 
-use super::{LogPart, QuestionPlan, RehearsalPlan, TrainingPlan};
+use super::{LogPart, MeasurementPlan, QuestionPlan, RehearsalPlan, TrainingPlan};
 
 /// The default share of an account's δ for one pool.
 pub(in crate::kind::active_learning) const PART_OF_DELTA: f64 = 0.1;
@@ -49,6 +49,7 @@ impl QuestionPlan {
                     && dataset.classes > 0
                     && dataset.worker == lead.worker
                     && (dataset.test_records > 0 || dataset.id != lead.id),
+                measures: false,
                 rate: if public { 1.0 } else { RATE },
                 threshold: if public { 1 } else { threshold.unwrap_or(THRESHOLD) },
                 epsilon: EPSILON,
@@ -73,6 +74,7 @@ impl QuestionPlan {
             hours: 48.0,
             classifier: Classifier::default(),
             training: TrainingPlan::default(),
+            measurement: MeasurementPlan::default(),
             trials: RehearsalPlan {
                 on: false,
                 rates: "0.1, 0.25, 0.5, 0.75".to_owned(),

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use undertone_api::dataset::{Dataset, Visibility};
-use undertone_api::job::active_learning::{Gate, Party, PrivateTraining, Rehearsal, Spec, TestSet};
+use undertone_api::job::active_learning::{Gate, Party, PrivateTest, PrivateTraining, Rehearsal, Spec, TestSet};
 use undertone_api::problem::Violation;
 use undertone_api::question::Label;
 use undertone_privacy::{Epsilon, NoiseMultiplier, SamplingRate};
@@ -29,6 +29,7 @@ impl QuestionPlan {
         let private_lead =
             datasets.iter().find(|dataset| dataset.id == self.lead && dataset.visibility != Visibility::Public);
         let training = private_lead.and_then(|_| self.training.parse(&mut say));
+        let private_test = self.parse_private_test(&mut say);
         let labels = parse_labels(&self.labels, &mut say);
         let rehearsal = self.trials.on.then(|| self.trials.rehearsal(&mut say)).flatten();
         let seconds = self.hours * 3600.0;
@@ -54,6 +55,7 @@ impl QuestionPlan {
             // A private lead trains on all of its labelled rows.
             golden: private_lead.map_or(self.golden, |lead| u32::try_from(lead.count(self.unit).0).unwrap_or(u32::MAX)),
             private_lead: training,
+            private_test,
             rounds: self.rounds,
             batch: self.batch,
             acquisition: self.acquisition,
@@ -65,6 +67,17 @@ impl QuestionPlan {
             rehearsal,
             seed: 1,
         })
+    }
+
+    fn parse_private_test(&self, say: &mut impl FnMut(&str, String)) -> Option<PrivateTest> {
+        let mut measured = self.measured();
+        let dataset = measured.next()?.dataset;
+        if measured.next().is_some() {
+            say("private_test.dataset", "mark one private log to measure on, not several".to_owned());
+        }
+        let noise = NoiseMultiplier::new(self.measurement.noise);
+        let noise = noise.map_err(|error| say("private_test.noise_multiplier", error.to_string()));
+        Some(PrivateTest { dataset, noise_multiplier: noise.ok()?, measurements: self.measurement.count })
     }
 }
 

@@ -5,13 +5,13 @@ use leptos::prelude::*;
 use undertone_api::budget::AccountStanding;
 use undertone_api::dataset::{Dataset, Visibility};
 use undertone_api::id::{ConsortiumId, DatasetId};
-use undertone_api::job::active_learning::{Gate, PrivateTraining, Spec};
+use undertone_api::job::active_learning::{Gate, PrivateTest, PrivateTraining, Spec};
 use undertone_api::job::{Charge, JobKind as _, NewJob, Spec as AnySpec};
 use undertone_api::plan::{PlanOffer, PlanParameter, PricedPlan, nearest};
 use undertone_privacy::kanon::{Shown, least_epsilon};
 use undertone_privacy::{Event, mechanism};
 
-use super::super::description::unit_noun;
+use super::super::description::{describe_measured, unit_noun};
 use super::super::plan::{PART_OF_DELTA, QuestionPlan};
 use super::form::SHOWN;
 use crate::kind::cost::{ChargeTerms, render_account, render_offers, render_violations, summarize_price};
@@ -36,10 +36,12 @@ pub(in crate::kind::active_learning) fn render_cost(
     let violations = spec.check(datasets);
     let balances = collect_balances(datasets, standings);
     let priced = PricedPlan::from_spec(&spec, datasets, &balances);
-    let parties = spec.participants.iter().filter_map(|party| {
-        let dataset = datasets.iter().find(|dataset| dataset.id == party.dataset)?;
+    let parties = spec.participants.iter().map(|party| (party.dataset, party.gate));
+    let measured = spec.private_test.iter().map(|test| (test.dataset, None));
+    let parties = parties.chain(measured).filter_map(|(id, gate)| {
+        let dataset = datasets.iter().find(|dataset| dataset.id == id)?;
         let standing = find_standings(standings, dataset.id);
-        let charge = render_charge(&spec, dataset, party.gate, standing, priced.as_ref());
+        let charge = render_charge(&spec, dataset, gate, standing, priced.as_ref());
         Some(view! { <li><h3>{format!("{}, {}", dataset.name, dataset.organization_name)}</h3>{charge}</li> })
     });
     let parties = parties.collect_view();
@@ -55,7 +57,7 @@ pub(in crate::kind::active_learning) fn render_cost(
         {offers}
         <ul class="costs">{parties}</ul>
         {render_violations(&violations)}
-        <p class="hint">"One release of each private log is charged, once; of a private lead each training. Nothing is charged before every owner has approved and every ledger has reserved it."</p>
+        <p class="hint">"One release of each private log is charged, once; of a private lead each training, of a measured log each measurement. Nothing is charged before every owner has approved and every ledger has reserved it."</p>
     }
     .to_html()
 }
@@ -72,6 +74,9 @@ fn render_charge(
     let bad = |text: String| view! { <p class="bad-text">{text}</p> }.into_any();
     if let Some(training) = spec.private_training(dataset.id) {
         return render_training(spec, &training, dataset, standings, priced);
+    }
+    if let Some(test) = spec.private_test_on(dataset.id) {
+        return render_measurement(spec, &test, dataset, standings, priced);
     }
     let Some(gate) = gate else { return line("Public: it is the lead, and contributes no questions.".to_owned()) };
     let Some(charge) = spec.cost(dataset) else {
@@ -121,6 +126,30 @@ fn render_training(
         words::count(batch.round() as u64),
         words::plural(dataset.count(spec.unit).0, unit_noun(spec.unit)),
         words::number(training.noise_multiplier.get()),
+    );
+    view! { {account}{line(summary)} }.into_any()
+}
+
+/// Renders the charges of the measurements on a private log.
+fn render_measurement(
+    spec: &Spec,
+    test: &PrivateTest,
+    dataset: &Dataset,
+    standings: &[AccountStanding],
+    priced: Option<&PricedPlan>,
+) -> AnyView {
+    let line = |text: String| view! { <p class="hint">{text}</p> }.into_any();
+    let Some(charge) = spec.cost(dataset) else {
+        return line("Public: it needs no noise, and nothing is charged.".to_owned());
+    };
+    let terms = ChargeTerms { unit: unit_noun(spec.unit), charge: "such measurement", states_own: false };
+    let account = render_account(dataset, &charge, standings, priced, terms);
+    let summary = format!(
+        "Private: the classifier is measured on it {}, {}. Each count of the histograms has noise of deviation {}, for about {}.",
+        words::plural(charge.releases, "time"),
+        describe_measured(spec, test),
+        words::number(test.histograms(&spec.labels).pooled_deviation(1)),
+        words::plural(spec.units(dataset), unit_noun(spec.unit)),
     );
     view! { {account}{line(summary)} }.into_any()
 }
@@ -232,7 +261,9 @@ fn link_offers(offers: Vec<PlanOffer>, plan: &QuestionPlan, consortium: Consorti
         let mut turned = plan.clone();
         for change in &offer.changes {
             if offer.knob == PlanParameter::Noise {
-                turned.training.noise = change.to;
+                let is_measured = plan.measured().any(|part| Some(part.dataset) == change.dataset);
+                let noise = if is_measured { &mut turned.measurement.noise } else { &mut turned.training.noise };
+                *noise = change.to;
                 continue;
             }
             for part in turned.parts.iter_mut().filter(|part| Some(part.dataset) == change.dataset) {

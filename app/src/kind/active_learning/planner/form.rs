@@ -4,7 +4,7 @@ use leptos::prelude::*;
 use undertone_api::budget::AccountStanding;
 use undertone_api::dataset::{Dataset, Visibility};
 use undertone_api::id::{ConsortiumId, DatasetId};
-use undertone_api::job::active_learning::{Acquisition, Aggregation, Encoder};
+use undertone_api::job::active_learning::{Acquisition, Aggregation, Encoder, MOST_MEASUREMENTS};
 use undertone_privacy::PrivacyUnit;
 use undertone_privacy::kanon::Shown;
 
@@ -124,6 +124,7 @@ fn render_party(index: usize, dataset: &Dataset, part: &LogPart, plan: &Question
                 </label>
                 <span class="party-owner">{dataset.organization_name.clone()}" "<VisibilityMark visibility=dataset.visibility/>" "{rows}</span>
                 {(public && labelled).then(|| render_checkbox(name("tests"), "Evaluate on it", part.tests, false))}
+                {(!public && labelled && !leads).then(|| render_checkbox(name("measures"), "Measure on it with noise", part.measures, false))}
             </div>
             <div class="party-fields">
                 {render_row_number(name("rate"), "Sampling rate β", part.rate, (0.0, 1.0), false)}
@@ -178,6 +179,7 @@ fn render_classifier(plan: &QuestionPlan) -> AnyView {
                 {render_number(name("learning_rate"), "Learning rate", classifier.learning_rate, (0.0, 1.0), false)}
             </details>
             {render_training(plan)}
+            {render_measurement(plan)}
         </fieldset>
     }
     .into_any()
@@ -191,13 +193,31 @@ fn render_training(plan: &QuestionPlan) -> AnyView {
         <details>
             <summary>"Training of a private lead"</summary>
             <p class="hint">
-                "A private lead trains by DP-SGD on its labelled rows, before the first question and after each round. Each training is charged. It asks no questions of its own."
+                "A private lead trains by DP-SGD on its labelled rows, before the first question and after each round. Each training is charged. Its rows have labels, so it asks no questions of its own."
             </p>
             {render_number(name("rate"), "Sampling rate q", training.rate, (0.0, 1.0), false)}
             {render_number(name("noise"), "Noise multiplier z", training.noise, (1.0 / 1024.0, 1024.0), false)}
             {render_number(name("clip"), "Clip C", training.clip, (0.0, 1e6), false)}
             {render_number(name("steps"), "Steps per training", f64::from(training.steps), (1.0, 10_000.0), true)}
             {render_number(name("learning_rate"), "Learning rate with noise", training.learning_rate, (0.0, 1.0), false)}
+        </details>
+    }
+    .into_any()
+}
+
+/// Renders the fields of the measurement on a private log.
+fn render_measurement(plan: &QuestionPlan) -> AnyView {
+    let measurement = &plan.measurement;
+    let name = |field: &str| format!("ask[measurement][{field}]");
+    let most = f64::from(MOST_MEASUREMENTS);
+    view! {
+        <details>
+            <summary>"Measurement on a private log"</summary>
+            <p class="hint">
+                "A labelled private log that is marked to be measured on releases noisy histograms of scores. Each measured classifier is charged: the last one; of two or more also the first, and the others between."
+            </p>
+            {render_number(name("noise"), "Noise multiplier of a measurement", measurement.noise, (1.0 / 1024.0, 1024.0), false)}
+            {render_number(name("count"), "Measured classifiers", f64::from(measurement.count), (1.0, most), true)}
         </details>
     }
     .into_any()

@@ -5,6 +5,8 @@ use undertone_api::job::active_learning::{LearningPoint, Report, TestResult, Unc
 
 use super::LearningReport;
 use crate::component::drawing::{AccuracyCurve, BarDrawing, BarOutline, LineDrawing};
+use crate::kind::active_learning::result::render_private_test;
+use crate::kind::evaluation::result::format_estimate;
 use crate::words;
 
 /// Renders the result on the first test set in words.
@@ -31,7 +33,7 @@ pub(in crate::kind::active_learning) fn render_headline(report: &LearningReport<
                 words::percent(before)
             )
         }
-        None => "No measurements.".to_owned(),
+        None => describe_private_test(learning).unwrap_or_else(|| "No measurements.".to_owned()),
     };
     let others: Vec<String> = gains
         .map(|(test, (before, after))| format!("{test}: {}, from {}", words::percent(after), words::percent(before)))
@@ -45,30 +47,62 @@ pub(in crate::kind::active_learning) fn render_headline(report: &LearningReport<
     .into_any()
 }
 
-/// Describes the kept classifier, if later answers made it worse on the first test set. A difference of less than one
-/// standard error of it is stated as such: both measurements are on the same examples.
+/// Describes the released accuracy of the last measured classifier, if one was measured on a private test set.
+fn describe_private_test(learning: &[LearningPoint]) -> Option<String> {
+    let point = learning.iter().rev().find(|point| point.private_test.is_some())?;
+    let Some(accuracy) = point.released_accuracy() else {
+        return Some("The private test set is too small for the noise.".to_owned());
+    };
+    Some(format!(
+        "On the private test set, {} of the units are classified correctly after {} (95 % interval {} to {}, with the noise).",
+        words::percent(accuracy.value),
+        words::plural(point.labelled, "label"),
+        words::percent(accuracy.low),
+        words::percent(accuracy.high)
+    ))
+}
+
+/// The accuracies by which a classifier was kept, on one test set.
+struct KeptAccuracy<'a> {
+    test: &'a str,
+    best: f64,
+    last: f64,
+    /// One standard error of the difference, or of the last accuracy where both are on the same examples.
+    error: f64,
+}
+
+impl<'a> KeptAccuracy<'a> {
+    /// Returns the accuracies on the first test set, or on the private one without public test sets.
+    fn new(best: &'a LearningPoint, last: &'a LearningPoint) -> Option<Self> {
+        if let (Some(best), Some(last)) = (best.tests.first(), last.tests.first()) {
+            let error = compute_standard_error(last);
+            return Some(Self { test: &best.name, best: best.accuracy, last: last.accuracy, error });
+        }
+        let [best, last] = [best.released_accuracy()?, last.released_accuracy()?];
+        let error = last.sampling.hypot(best.noise).hypot(last.noise);
+        Some(Self { test: "the private test set", best: best.value, last: last.value, error })
+    }
+}
+
+/// Describes the kept classifier, if later answers made it worse on the test set that decides. A difference of less than
+/// one standard error of it is stated as such: both measurements are on the same examples.
 fn describe_choice(outcome: &Report) -> Option<String> {
     let last = outcome.learning.last()?;
     let best = outcome.learning.iter().find(|point| Some(point.round) == outcome.best)?;
-    let best_result = best.tests.first()?;
-    let last_result = last.tests.first()?;
-    if best_result.accuracy <= last_result.accuracy {
+    let kept = KeptAccuracy::new(best, last)?;
+    if kept.best <= kept.last {
         return None;
     }
-    let difference = best_result.accuracy - last_result.accuracy;
-    let remark = if difference < compute_standard_error(last_result) {
-        ", which is less than one standard error of the test set"
-    } else {
-        ""
-    };
+    let difference = kept.best - kept.last;
+    let remark = if difference < kept.error { ", which is less than one standard error of the test set" } else { "" };
     let (since, name) = match best.round {
         0 => (String::new(), "of the golden set alone".to_owned()),
         round => (format!(" after round {round}"), "of that round".to_owned()),
     };
     Some(format!(
         "The answers{since} made the classifier worse: the one {name} is kept, with {} on {}; the last is {} points lower{remark}.",
-        words::percent(best_result.accuracy),
-        best_result.name,
+        words::percent(kept.best),
+        kept.test,
         words::points(difference).trim_start_matches('+'),
     ))
 }
@@ -87,10 +121,12 @@ pub(super) fn render_section(report: &LearningReport<'_>, outcome: &Report) -> A
     if outcome.learning.is_empty() {
         return ().into_any();
     }
+    let is_measured =
+        !report.spec.tests.is_empty() || outcome.learning.iter().any(|point| point.released_accuracy().is_some());
     view! {
-        <section class="panel"><h2>"Learning from the answers"</h2>{render_table(report, outcome)}</section>
+        <section class="panel"><h2>"Learning from the answers"</h2>{render_table(report, outcome)}{render_private_test(report.spec, outcome)}</section>
         <section class="charts" aria-label="Charts of learning from the answers">
-            {(!report.spec.tests.is_empty()).then(|| plot_accuracy(report, outcome).draw().show())}
+            {is_measured.then(|| plot_accuracy(report, outcome).draw().show())}
             {plot_uncertainty(&outcome.uncertainty).map(|bars| bars.draw().show())}
             {plot_confidence(&outcome.uncertainty).map(|bars| bars.draw().show())}
         </section>
@@ -109,6 +145,10 @@ fn render_table(report: &LearningReport<'_>, outcome: &Report) -> AnyView {
             });
             view! { <td data-label=(*test).to_owned() class="number" title=more>{accuracy}</td> }
         });
+        let released = report.spec.private_test.map(|_| {
+            let text = point.released_accuracy().map_or_else(|| "–".to_owned(), |accuracy| format_estimate(&accuracy));
+            view! { <td data-label="private test" class="number">{text}</td> }
+        });
         let is_kept = outcome.best == Some(point.round);
         let name = if is_kept { format!("{}, kept", name_point(point)) } else { name_point(point) };
         view! {
@@ -117,6 +157,7 @@ fn render_table(report: &LearningReport<'_>, outcome: &Report) -> AnyView {
                 <td data-label="asked" class="number">{words::count(point.asked)}</td>
                 <td data-label="labelled" class="number">{words::count(point.labelled)}</td>
                 {cells.collect_view()}
+                {released}
             </tr>
         }
     });
@@ -124,12 +165,15 @@ fn render_table(report: &LearningReport<'_>, outcome: &Report) -> AnyView {
     let is_long = rows.len() > 12;
     let heads =
         tests.iter().map(|test| view! { <th scope="col" class="number">{(*test).to_owned()}</th> }).collect_view();
+    let released_head = report.spec.private_test.map(|_| {
+        view! { <th scope="col" class="number">"Private test, with 95 % interval"</th> }
+    });
     let table = view! {
         <table class="cards">
             <caption>"Examples classified correctly, by test set"</caption>
             <thead><tr>
                 <th scope="col">"After"</th><th scope="col" class="number">"Asked"</th><th scope="col" class="number">"Labelled"</th>
-                {heads}
+                {heads}{released_head}
             </tr></thead>
             <tbody>{rows}</tbody>
         </table>
@@ -143,7 +187,7 @@ fn render_table(report: &LearningReport<'_>, outcome: &Report) -> AnyView {
 
 /// Draws accuracy against labels, with one standard error of each measurement.
 fn plot_accuracy(report: &LearningReport<'_>, outcome: &Report) -> LineDrawing {
-    let curves: Vec<AccuracyCurve> = report
+    let mut curves: Vec<AccuracyCurve> = report
         .spec
         .tests
         .iter()
@@ -160,10 +204,22 @@ fn plot_accuracy(report: &LearningReport<'_>, outcome: &Report) -> LineDrawing {
                 .collect(),
         })
         .collect();
+    let released = |point: &LearningPoint| {
+        let accuracy = point.released_accuracy()?;
+        Some((point.labelled as f64, accuracy.value, accuracy.sampling.hypot(accuracy.noise)))
+    };
+    let points: Vec<_> = outcome.learning.iter().filter_map(released).collect();
+    let mut note = "This job, one run; whiskers are one standard error of the test set".to_owned();
+    if points.is_empty() {
+        note.push('.');
+    } else {
+        curves.push(AccuracyCurve { name: "private test".to_owned(), is_baseline: false, points });
+        note.push_str(", of the private one with that of its noise.");
+    }
     LineDrawing {
         title: "Accuracy against labels".to_owned(),
         file: "accuracy-against-labels".to_owned(),
-        note: "This job, one run; whiskers are one standard error of the test set.".to_owned(),
+        note,
         x: "labels".to_owned(),
         y: "examples correct, %".to_owned(),
         span: measure_span(&curves),
@@ -271,7 +327,7 @@ mod tests {
     fn worse_answers_are_stated() {
         let point = |round, accuracy| {
             let tests = vec![TestResult { name: "calls".to_owned(), accuracy, loss: 1.0, examples: 1000 }];
-            LearningPoint { round, asked: 0, labelled: 0, tests }
+            LearningPoint { round, asked: 0, labelled: 0, tests, private_test: None }
         };
         let outcome = |best, accuracies: [f64; 3]| Report {
             best,

@@ -36,7 +36,7 @@ pub(in crate::kind::evaluation) fn render_cost(
     });
     let sites = sites.collect_view();
     let summary = summarize_price(priced.as_ref());
-    let noise = words::number(spec.pooled_deviation(spec.participants.len().saturating_sub(1) as u32));
+    let noise = words::number(spec.histograms().pooled_deviation(spec.participants.len().saturating_sub(1) as u32));
     let offers = if violations.is_empty() {
         let job = NewJob { title: plan.title.clone(), spec: AnySpec::Evaluation(spec) };
         render_offers(link_offers(nearest(&job, datasets, &balances), plan, consortium))

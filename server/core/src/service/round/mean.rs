@@ -4,13 +4,16 @@ use std::time::Duration;
 
 use object_store::ObjectStoreExt as _;
 use object_store::path::Path;
+use sea_orm::EntityTrait as _;
 use undertone_api::id::WorkerId;
 use undertone_api::problem::Violation;
 
 use super::{close, contributes, find, object_error};
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::lease;
+use crate::model::planned_series::PlannedSeries;
+use crate::model::{job, participant};
+use crate::service::lease::{self, ActiveLease};
 
 /// The longest wait that a worker may request, seconds.
 pub const LONGEST_WAIT: u32 = 60;
@@ -33,10 +36,10 @@ pub struct RoundMean {
 }
 
 /// Waits up to `wait_seconds` for a round to close; `None` when it has not. It also closes a round past its deadline:
-/// without a waiting worker, no close is needed.
+/// without a waiting worker, no close is needed. Contributors and the lead may read it.
 ///
 /// # Errors
-/// `validation_failed` when the dataset contributes to no such round, `lease_lost` when the lease or the job has ended.
+/// `validation_failed` when the dataset may read no such round, `lease_lost` when the lease or the job has ended.
 pub async fn average(
     ctx: &Ctx,
     worker: WorkerId,
@@ -51,11 +54,13 @@ pub async fn average(
     loop {
         let (held, row) = lease::at_work(ctx.db.read(), worker, token).await?;
         lease::extend(ctx, &held, token).await?;
-        let planned = contributes(&row, &held, series)
-            .filter(|planned| (1..=planned.series.rounds).contains(&number))
-            .ok_or_else(|| {
-                Error::validation(vec![Violation::new("round", "this dataset takes part in no such round")])
-            })?;
+        let planned = match contributes(&row, &held, series) {
+            Some(planned) => Some(planned),
+            None => find_led(ctx, &row, &held, series).await?,
+        };
+        let planned = planned.filter(|planned| (1..=planned.series.rounds).contains(&number)).ok_or_else(|| {
+            Error::validation(vec![Violation::new("round", "this dataset takes part in no such round")])
+        })?;
         let name = &planned.series.name;
         let mut round = find(ctx.db.read(), &row, name, number).await?;
         if round.as_ref().is_some_and(|open| open.closed_at.is_none())
@@ -80,4 +85,16 @@ pub async fn average(
             () = ctx.shutdown.cancelled() => return Ok(None),
         }
     }
+}
+
+/// Returns a series of the job if the holder of the lease leads it: the lead reports what follows from all means.
+async fn find_led(
+    ctx: &Ctx,
+    row: &job::Model,
+    held: &ActiveLease,
+    series: &str,
+) -> Result<Option<PlannedSeries>, Error> {
+    let part = participant::Entity::find_by_id((held.job.0, held.dataset.0)).one(ctx.db.read()).await?;
+    let leads = part.is_some_and(|part| part.position == 0);
+    Ok(row.series.iter().find(|planned| leads && planned.series.name == series).cloned())
 }

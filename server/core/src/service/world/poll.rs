@@ -49,7 +49,7 @@ impl QuestionJob {
 
     /// Proposes the job of [`QuestionJob::new`] with `seconds` for a round, and approves it; no worker has begun.
     pub(crate) async fn queued(ctx: &Ctx, annotators: u32, seconds: u32) -> (TestConsortium, Job) {
-        let world = Self::registered(ctx, Visibility::Public).await;
+        let world = Self::registered(ctx, Visibility::Public, &[0]).await;
         let spec = spec([0, 1, 2].map(|site| world.sites[site].dataset), annotators, seconds);
         let new = NewJob { title: "what people ask".to_owned(), spec };
         let job = jobs::propose(ctx, &world.sites[0].steward, world.consortium, new).await.unwrap();
@@ -57,12 +57,13 @@ impl QuestionJob {
         (world, job)
     }
 
-    /// Registers queries at all sites, and budgets of those that are not public.
-    async fn registered(ctx: &Ctx, lead: Visibility) -> TestConsortium {
+    /// Registers queries at all sites, with labels at some, and budgets of those that are not public.
+    async fn registered(ctx: &Ctx, lead: Visibility, labelled: &[usize]) -> TestConsortium {
         let mut world = TestConsortium::new(ctx, 2, 50.0).await;
         for number in 0..world.sites.len() {
             let visibility = if number == 0 { lead } else { Visibility::Private };
-            let dataset = register_queries(ctx, &world.sites[number], number, visibility).await;
+            let dataset =
+                register_queries(ctx, &world.sites[number], usize::from(!labelled.contains(&number)), visibility).await;
             (world.sites[number].dataset, world.sites[number].lineage) = (dataset.id, dataset.lineage);
             if visibility != Visibility::Public {
                 world.set_budget(&world.sites[number], 50.0).await.unwrap();
@@ -73,7 +74,7 @@ impl QuestionJob {
 
     /// Starts the job of [`QuestionJob::new`] with a private lead, without a test set.
     pub async fn led_privately(ctx: &Ctx) -> Self {
-        let world = Self::registered(ctx, Visibility::Private).await;
+        let world = Self::registered(ctx, Visibility::Private, &[0]).await;
         let Spec::ActiveLearning(mut spec) = spec([0, 1, 2].map(|site| world.sites[site].dataset), 1, 60) else {
             panic!("it is of this kind")
         };
@@ -91,12 +92,38 @@ impl QuestionJob {
         Self::started(world, job).await
     }
 
+    /// Starts the job of [`QuestionJob::new`], where site 2 asks nothing and holds the private test set, for two
+    /// measurements.
+    pub async fn measured_privately(ctx: &Ctx) -> Self {
+        let world = Self::registered(ctx, Visibility::Public, &[0, 2]).await;
+        let datasets = [0, 1, 2].map(|site| world.sites[site].dataset);
+        let Spec::ActiveLearning(mut spec) = spec(datasets, 1, 60) else { panic!("it is of this kind") };
+        spec.participants.truncate(2);
+        let test = json!({ "dataset": datasets[2], "noise_multiplier": 8, "measurements": 2 });
+        spec.private_test = Some(serde_json::from_value(test).unwrap());
+        let new = NewJob { title: "what our people ask".to_owned(), spec: Spec::ActiveLearning(spec) };
+        let job = jobs::propose(ctx, &world.sites[0].steward, world.consortium, new).await.unwrap();
+        let job = world.approved(job).await;
+        Self::started(world, job).await
+    }
+
     /// Sends the lead's vector of a training, with receipts.
     pub async fn trains(&self, round: u32, receipts: Vec<Signed>) -> Result<AcceptedSubmission, Error> {
+        self.sends_vector(0, TRAINING, round, receipts).await
+    }
+
+    /// Sends a site's vector of two numbers, with receipts.
+    pub async fn sends_vector(
+        &self,
+        site: usize,
+        series: &str,
+        round: u32,
+        receipts: Vec<Signed>,
+    ) -> Result<AcceptedSubmission, Error> {
         let data: Vec<u8> = [0.5_f32, -0.25].iter().flat_map(|value| value.to_le_bytes()).collect();
         let header = VectorHeader {
-            lease: self.leases[0].clone(),
-            series: TRAINING.to_owned(),
+            lease: self.leases[site].clone(),
+            series: series.to_owned(),
             round,
             receipts,
             length: 2,
@@ -104,7 +131,7 @@ impl QuestionJob {
             size: data.len() as u64,
             offset: 0,
         };
-        let mut upload = round::begin(self.ctx(), self.world.sites[0].worker, header).await?;
+        let mut upload = round::begin(self.ctx(), self.world.sites[site].worker, header).await?;
         upload.write(&data).await?;
         upload.accept(self.ctx()).await
     }

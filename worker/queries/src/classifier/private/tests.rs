@@ -6,6 +6,7 @@ use std::num::NonZeroU32;
 
 use undertone_api::job::active_learning::Encoder;
 use undertone_api::job::dp_sgd::Optimizer as Rule;
+use undertone_api::job::evaluation::{HistogramRelease, ScoreBins};
 use undertone_privacy::{Event, NoiseMultiplier, PrivacyUnit, SamplingRate};
 use undertone_worker_site::clearance::{Clearance, ReleaseGrant};
 use undertone_worker_training::clip::{Clip, ClippedSum};
@@ -127,6 +128,72 @@ fn cancelled_sum_is_none_and_an_empty_batch_is_zero() {
     let empty = Sampler::new(0, SamplingRate::ONE).draw_fresh();
     let sum = classifier.sum_gradients(&units, &empty, clip(1.0, 1.0), &|| true).unwrap();
     assert!(sum.in_test().iter().all(|value| *value == 0) && sum.in_test().len() == classifier.dense_length());
+}
+
+fn histograms(labels: u16) -> HistogramRelease {
+    HistogramRelease {
+        classes: (0..u32::from(labels)).collect(),
+        bins: ScoreBins::default(),
+        accuracy: true,
+        noise_multiplier: NoiseMultiplier::new(1.0).unwrap(),
+    }
+}
+
+/// Returns the sum of the histograms of all units.
+fn sum_scores(classifier: &Classifier, units: &PrivateUnits, release: &HistogramRelease) -> ClippedSum {
+    let randomness = Randomness::in_test(Purpose::Sampling, 1);
+    classifier.sum_histograms(units, release, &randomness, &|| true).unwrap().unwrap()
+}
+
+/// Returns the number of correct answers and of wrong ones in a sum.
+fn count_answers(sum: &ClippedSum) -> [f64; 2] {
+    let step = sum.clip().bound() / sum.clip().radius() as f64;
+    let sums = sum.in_test();
+    [2, 1].map(|back| sums[sums.len() - back] as f64 * step)
+}
+
+#[test]
+fn histograms_count_the_answers_of_the_public_examination() {
+    // Two labels have one output of the network, more have one for each.
+    for count in [2, LABELS] {
+        let settings = super::Settings { dropout: 0.0, ..settings(Encoder::Bag) };
+        let names: Vec<String> = labels().into_iter().take(count.into()).collect();
+        let classifier = Classifier::begin(&settings, &names, 5).unwrap();
+        let rows: Vec<Row> = rows(60).into_iter().filter(|row| row.label < Some(count)).collect();
+        let examples: Vec<(Example<'_>, u64)> =
+            rows.iter().map(|row| (Example::new(Visible::in_test(&row.text), row.label.unwrap()), 1)).collect();
+        let right = classifier.examine(&examples).right as f64;
+        let units = read(rows.clone(), PrivacyUnit::Record);
+        let [correct, wrong] = count_answers(&sum_scores(&classifier, &units, &histograms(count)));
+        assert!((correct - right).abs() < 1e-2, "{count} labels: {correct} of {right}");
+        assert!((correct + wrong - rows.len() as f64).abs() < 1e-2, "{count} labels: {wrong}");
+    }
+}
+
+#[test]
+fn each_unit_adds_its_own_histograms_of_at_most_the_clip() {
+    let classifier = Classifier::begin(&settings(Encoder::Lstm), &labels(), 5).unwrap();
+    let release = histograms(LABELS);
+    let alone: Vec<ClippedSum> = rows(5)
+        .into_iter()
+        .map(|row| sum_scores(&classifier, &read(vec![row], PrivacyUnit::Record), &release))
+        .collect();
+    for one in &alone {
+        let share = norm(one) / one.clip().radius() as f64;
+        assert!(share <= 1.0 && share > 0.5, "a later bin has a shorter contribution: {share}");
+    }
+    let together = sum_scores(&classifier, &read(rows(5), PrivacyUnit::Record), &release);
+    let added: Vec<i64> =
+        (0..together.in_test().len()).map(|at| alone.iter().map(|one| one.in_test()[at]).sum()).collect();
+    assert_eq!(together.in_test(), added, "to the bit, whatever the other units are");
+    let user: Vec<Row> = rows(5).into_iter().map(|row| Row { user: Some(1), ..row }).collect();
+    let user = sum_scores(&classifier, &read(user, PrivacyUnit::User), &release);
+    assert!(norm(&user) <= user.clip().radius() as f64, "a user with five rows is one unit");
+    assert!((count_answers(&user).iter().sum::<f64>() - 1.0).abs() < 1e-2);
+    let units = read(rows(3), PrivacyUnit::Record);
+    let randomness = Randomness::in_test(Purpose::Sampling, 1);
+    let cancelled = classifier.sum_histograms(&units, &release, &randomness, &|| false).unwrap();
+    assert!(cancelled.is_none());
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use undertone_api::dataset::Visibility;
 use undertone_api::id::{DatasetId, QuestionId};
-use undertone_api::job::active_learning::{POOL, PrivateTraining, Report, Spec, TRAINING};
+use undertone_api::job::active_learning::{POOL, PRIVATE_TEST, PrivateTest, PrivateTraining, Report, Spec, TRAINING};
 use undertone_api::job::{Measurement, Report as AnyReport, Spec as AnySpec};
 use undertone_api::question::Answer;
 use undertone_api::signed::Manifest;
@@ -19,19 +19,21 @@ use crate::queries::log::{ColumnMap, ReadOptions};
 use crate::queries::prepare::{PrepareOptions, prepare};
 use crate::queries::released::Released;
 use crate::run::active_learning::run;
-use crate::run::fake::{AnswerFn, CHOICES, CrashPoint, FakeRelease, FakeServer};
+use crate::run::fake::{AnswerFn, CHOICES, CrashPoint, FakeRelease, FakeServer, is_crash};
 use crate::run::{AnswerLine, RoundKey, RoundProgress, RunError};
 use crate::speech::progress::SilentProgress;
 
 pub(super) const LEAD: usize = 0;
 pub(super) const ASKER: usize = 1;
+/// The participant with the private test set, where there is one.
+pub(super) const TESTER: usize = 2;
 /// The number of texts that pass the gate of the fixtures' job.
 pub(super) const FREQUENT_TEXTS: usize = 60;
 /// Calls of a lead to the server before it submits its files, for a job of two rounds.
 pub(super) const CALLS_BEFORE_FILES: u32 = 9;
 
 const POOL_KEY: RoundKey<'static> = RoundKey::new(POOL, 1);
-/// The public test set of a job with a private lead.
+/// The public test set of a job with a private lead, or the private test set of another.
 const EXAM: DatasetId = DatasetId(Uuid::from_u128(77));
 /// Noisy steps of each training of a private lead.
 pub(super) const STEPS: u32 = 40;
@@ -153,9 +155,83 @@ impl TestAnnotation {
         job
     }
 
+    /// Makes the fixtures' job after `change`, with a private test set that measures `measurements` classifiers.
+    pub(super) fn with_private_test(measurements: u32, change: impl FnOnce(&mut Spec)) -> Self {
+        let mut job = Self::new(|spec| {
+            spec.private_test = Some(PrivateTest { dataset: EXAM, noise_multiplier: fixture::z(0.1), measurements });
+            change(spec);
+        });
+        write_log(job.server.folder(), "exam", &labelled_log(), true);
+        let exam = job.server.folder().join("exam");
+        job.server.state().datasets.insert(EXAM, exam);
+        let dataset = local(Visibility::Private).to_dataset(EXAM, ORGANIZATION, WORKER);
+        let mut tester = job.manifest.participants[ASKER].clone();
+        (tester.dataset, tester.charge) = (EXAM, job.manifest.spec.cost(&dataset));
+        job.manifest.participants.push(tester);
+        job
+    }
+
+    /// Runs the asking participant, then the lead and the private test set beside each other. A crashed process of the
+    /// test set is followed by another. Returns the end of the test set's part; if it failed, the job is cancelled.
+    pub(super) fn run_measured(&self) -> Result<(), RunError> {
+        self.run_process(ASKER).unwrap();
+        std::thread::scope(|scope| {
+            let lead = scope.spawn(|| {
+                let end = self.run_process(LEAD);
+                if end.is_err() {
+                    self.server.cancel();
+                }
+                end
+            });
+            let tester = loop {
+                match self.run_process(TESTER) {
+                    Err(error) if is_crash(&error) => {}
+                    end => break end,
+                }
+            };
+            if tester.is_err() {
+                self.server.cancel();
+            }
+            assert_eq!(lead.join().unwrap().is_ok(), tester.is_ok());
+            tester
+        })
+    }
+
+    /// Puts a file of the job at the server, as another lead would.
+    pub(super) fn put_file(&self, name: &str, content: Vec<u8>) {
+        self.server.state().files.insert(name.to_owned(), content);
+    }
+
+    /// Makes a participant's randomness repeatable.
+    pub(super) fn seed(&self, index: usize) {
+        self.server.state().site(index).seed = Some(9);
+    }
+
+    /// Crashes the private test set at a point of a measurement.
+    pub(super) fn crash_at_measurement(&self, point: CrashPoint, number: u32) {
+        self.server.state().site(TESTER).crash(point, RoundKey::new(PRIVATE_TEST, number));
+    }
+
+    /// Returns the released vectors of the private test set, by measurement.
+    pub(super) fn measurements(&self) -> BTreeMap<u32, Vec<f32>> {
+        let state = self.server.state();
+        let vectors = state.vectors.iter().filter(|((series, _), _)| series == PRIVATE_TEST);
+        vectors.map(|((_, number), vectors)| (*number, vectors[&TESTER].clone())).collect()
+    }
+
+    /// Returns the number of payments for the private test set.
+    pub(super) fn tester_payments(&self) -> u32 {
+        self.server.state().site(TESTER).payments
+    }
+
+    /// Makes a participant's site refuse every release.
+    pub(super) fn refuse_releases_of(&self, index: usize) {
+        self.server.state().site(index).refuses = true;
+    }
+
     /// Makes the lead's randomness repeatable.
     pub(super) fn seed_lead(&self) {
-        self.server.state().site(LEAD).seed = Some(9);
+        self.seed(LEAD);
     }
 
     /// Crashes the lead at a point of a training.
@@ -165,7 +241,7 @@ impl TestAnnotation {
 
     /// Makes the lead's site refuse every release.
     pub(super) fn refuse_releases(&self) {
-        self.server.state().site(LEAD).refuses = true;
+        self.refuse_releases_of(LEAD);
     }
 
     /// Returns the number of the lead's payments.

@@ -2,7 +2,7 @@
 
 use sea_orm::ConnectionTrait as _;
 use undertone_api::job::JobState;
-use undertone_api::job::active_learning::TRAINING;
+use undertone_api::job::active_learning::{PRIVATE_TEST, TRAINING};
 use undertone_api::problem::Code;
 use undertone_api::signed::certificate::FigureMethod;
 
@@ -43,6 +43,30 @@ on_both! {
         let late = poll.says(&poll.annotator(), poll.id(1, "a"), "what").await.unwrap_err();
         assert_eq!(late.code(), Code::RoundClosed);
         assert_eq!(question::asking(&app.ctx, steward, poll.world.consortium).await.unwrap().len(), 1);
+    }
+
+    async fn a_private_test_set_pays_for_each_measurement_that_the_lead_reads(app: &TestApp) {
+        let mut poll = Box::pin(QuestionJob::measured_privately(&app.ctx)).await;
+        let charge = poll.charge(2);
+        assert_eq!((charge.releases, poll.charge(1).releases), (2, 1));
+        poll.asks(1, &["a", "b"]).await.unwrap();
+        poll.pools().await.unwrap();
+        let unpaid = poll.sends_vector(2, PRIVATE_TEST, 1, Vec::new()).await;
+        assert!(unpaid.is_err(), "unpaid histograms are refused");
+        let read = async |poll: &QuestionJob, site: usize| {
+            let (worker, lease) = (poll.world.sites[site].worker, poll.leases[site].clone());
+            round::average(&app.ctx, worker, &lease, PRIVATE_TEST, 1, 0).await
+        };
+        assert_eq!(read(&poll, 0).await.unwrap(), None, "nothing was measured yet");
+        let receipt = poll.receipt_in(2, PRIVATE_TEST, 1);
+        poll.sends_vector(2, PRIVATE_TEST, 1, vec![receipt]).await.unwrap();
+        assert!(read(&poll, 0).await.unwrap().is_some(), "the lead contributes nothing, and reads the result");
+        assert!(read(&poll, 2).await.unwrap().is_some(), "as the test set's site does");
+        assert_eq!(read(&poll, 1).await.unwrap_err().code(), Code::ValidationFailed, "and no other site");
+        let job = poll.finish().await;
+        assert_eq!(job.summary.state, JobState::Finished, "the lead ended before the second measurement");
+        let account = poll.world.account(2).await;
+        assert!(account.spent > 0.0 && account.committed == account.spent, "the other measurement is returned");
     }
 
     async fn a_private_lead_pays_for_each_training_and_is_certified(app: &TestApp) {

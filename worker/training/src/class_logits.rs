@@ -1,17 +1,17 @@
-//! Scores of single frames: the logit of a class against all others, the model's first choice and its confidence.
+//! Scores of single examples: the logit of a class against all others, the model's first choice and its confidence.
 
-/// The logits of one frame, one for each class.
+/// The outputs of a model for one frame or text, one for each class.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct FrameLogits<'a> {
+pub struct ClassLogits<'a> {
     logits: &'a [f32],
     best: usize,
     /// Σ e^(z − z_best) over all classes.
     sum: f64,
 }
 
-impl<'a> FrameLogits<'a> {
-    /// Returns the scores of a frame.
-    pub(super) fn new(logits: &'a [f32]) -> Self {
+impl<'a> ClassLogits<'a> {
+    /// Returns the scores of an example.
+    pub fn new(logits: &'a [f32]) -> Self {
         let mut best = 0;
         for (class, logit) in logits.iter().enumerate() {
             if *logit > logits[best] {
@@ -24,17 +24,17 @@ impl<'a> FrameLogits<'a> {
     }
 
     /// Returns the class with the greatest score; of several, the first.
-    pub(super) const fn best(&self) -> usize {
+    pub const fn best(&self) -> usize {
         self.best
     }
 
     /// Returns the probability of the best class.
-    pub(super) fn confidence(&self) -> f64 {
+    pub fn confidence(&self) -> f64 {
         1.0 / self.sum
     }
 
     /// Returns ln(p/(1 − p)) of a class, without cancellation for p near 1; NaN for an unknown class.
-    pub(super) fn logit(&self, class: usize) -> f64 {
+    pub fn logit(&self, class: usize) -> f64 {
         let Some(own) = self.logits.get(class) else { return f64::NAN };
         let share = f64::from(*own - self.logits[self.best]).exp();
         let rest = if share < 0.5 * self.sum {
@@ -50,30 +50,30 @@ impl<'a> FrameLogits<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::FrameLogits;
+    use super::ClassLogits;
 
     #[test]
     fn logit_is_that_of_the_probability() {
-        let frame = FrameLogits::new(&[1.0, 3.0, 2.0]);
+        let example = ClassLogits::new(&[1.0, 3.0, 2.0]);
         let sum = 1_f64.exp() + 3_f64.exp() + 2_f64.exp();
         for (class, logit) in [1_f64, 3.0, 2.0].into_iter().enumerate() {
             let p = logit.exp() / sum;
-            assert!((frame.logit(class) - (p / (1.0 - p)).ln()).abs() < 1e-6, "{class}");
+            assert!((example.logit(class) - (p / (1.0 - p)).ln()).abs() < 1e-6, "{class}");
         }
-        assert!(frame.best() == 1 && (frame.confidence() - 3_f64.exp() / sum).abs() < 1e-6);
-        assert!(frame.logit(3).is_nan());
+        assert!(example.best() == 1 && (example.confidence() - 3_f64.exp() / sum).abs() < 1e-6);
+        assert!(example.logit(3).is_nan());
     }
 
     #[test]
     fn confident_score_keeps_its_digits() {
-        let frame = FrameLogits::new(&[40.0, 0.0]);
-        assert!((frame.logit(0) - 40.0).abs() < 1e-9 && (frame.logit(1) + 40.0).abs() < 1e-9);
-        let single = FrameLogits::new(&[7.0]);
+        let example = ClassLogits::new(&[40.0, 0.0]);
+        assert!((example.logit(0) - 40.0).abs() < 1e-9 && (example.logit(1) + 40.0).abs() < 1e-9);
+        let single = ClassLogits::new(&[7.0]);
         assert!(single.logit(0) > 1e300, "nothing else is possible");
     }
 
     #[test]
-    fn frame_of_invalid_numbers_has_no_score() {
-        assert!(FrameLogits::new(&[f32::NAN, 1.0]).logit(0).is_nan());
+    fn example_of_invalid_numbers_has_no_score() {
+        assert!(ClassLogits::new(&[f32::NAN, 1.0]).logit(0).is_nan());
     }
 }

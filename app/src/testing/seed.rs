@@ -127,7 +127,7 @@ pub(super) async fn make_template() -> (AppTemplate, SeededConsortium) {
     seeding.register_datasets().await;
     seeding.move_to(datetime!(2026-11-08 10:00 UTC));
     seeding.attest_overlap().await;
-    let finished = seeding.finish_training().await;
+    let finished = Box::pin(seeding.finish_training()).await;
     let files = model::list(&seeding.app.ctx, &seeding.people.steward, finished).await.expect("a steward sees files");
     let model = files.iter().find(|file| file.name == "model.safetensors").expect("the lead stored it").id;
     seeding.move_to(datetime!(2026-11-13 12:00 UTC));

@@ -20,6 +20,9 @@
 //! again at each vertex, and the mass at infinity is raised by the greatest shortfall and by the error of the sums. So the
 //! stated atoms are above the hull whatever the errors of the slopes were.
 
+use std::cell::RefCell;
+use std::collections::VecDeque;
+
 use libm::{ceil, exp, expm1};
 
 use super::certificate::profiles;
@@ -35,11 +38,35 @@ const LEFT_OUT: f64 = 1e-9;
 const NEGLIGIBLE: f64 = 1e-13;
 /// The most runs that are composed for the second bound.
 const MOST_COMPOSED: u32 = 32;
+/// The most selections whose pairs are kept.
+const MOST_KEPT: usize = 16;
+
+/// A selection with its pair, if it has one.
+type KnownSelection = (Vec<(Pair, u64)>, Runs, Option<Pair>);
+
+thread_local! {
+    /// The pairs of the last selections: a search for the rounds that fit asks many times for the same one.
+    static KNOWN: RefCell<VecDeque<KnownSelection>> = const { RefCell::new(VecDeque::new()) };
+}
 
 impl Pair {
     /// Returns a pair that dominates the best of a number of runs of all `pairs` together, by any score that the runs
     /// themselves release; `None` when the losses of one run do not fit on a grid.
     pub(super) fn selected(pairs: &[(Self, u64)], runs: Runs) -> Option<Self> {
+        let is_same = |known: &&KnownSelection| known.0 == pairs && known.1 == runs;
+        if let Some((.., pair)) = KNOWN.with_borrow(|known| known.iter().find(is_same).cloned()) {
+            return pair;
+        }
+        let pair = Self::of_selection(pairs, runs);
+        KNOWN.with_borrow_mut(|known| {
+            known.truncate(MOST_KEPT - 1);
+            known.push_front((pairs.to_vec(), runs, pair.clone()));
+        });
+        pair
+    }
+
+    /// Computes the pair of [`Self::selected`].
+    fn of_selection(pairs: &[(Self, u64)], runs: Runs) -> Option<Self> {
         // Conjectured pairs would make a conjecture of the selection.
         let pairs: Vec<(Self, u64)> = pairs.iter().map(|(pair, count)| (pair.proved(), *count)).collect();
         let buffers = &mut WindowBuffers::default();

@@ -18,6 +18,7 @@ mod spec;
 pub(super) use first::PART_OF_DELTA;
 
 /// One query log in a plan.
+#[expect(clippy::struct_excessive_bools, reason = "checkboxes of a form")]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LogPart {
     /// The dataset.

@@ -1,7 +1,7 @@
 //! The planner's form becomes a job, its numbers equal the ledger's, and the steward's text matches the spec.
 #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
 
-use leptos::prelude::Owner;
+use leptos::prelude::{Owner, RenderHtml as _};
 use undertone_api::budget::AccountStanding;
 use undertone_api::dataset::{Dataset, DatasetContent, SizeClass, Visibility};
 use undertone_api::id::DatasetId;

@@ -72,7 +72,7 @@ impl SiteProcess {
         let Some(place) = life.parts.keys().nth(which).copied() else { return Ok(false) };
         let Some(mut part) = life.parts.remove(&place) else { return Ok(false) };
         network.trace.note(format!("{}: part {which}, round {}, ", self.name, part.done + 1));
-        if self.step(network, place.0, place.1, &mut part).await?
+        if Box::pin(self.step(network, place.0, place.1, &mut part)).await?
             && let Some(life) = self.life.as_mut()
         {
             life.parts.insert(place, part);

@@ -170,7 +170,9 @@ impl Classifier {
             }
             let contributions: Vec<Vec<f64>> =
                 units.par_iter().map(|rows| self.score_unit(private, rows, &sum)).collect();
-            contributions.iter().for_each(|contribution| sum.add(contribution));
+            for contribution in &contributions {
+                sum.add(contribution);
+            }
         }
         Ok(Some(sum.into_sum()))
     }

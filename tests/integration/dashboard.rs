@@ -122,7 +122,7 @@ async fn plan(stage: &TestConsortium, visitor: &PageVisitor) -> TestResult<Strin
     assert_eq!(browser.complaints().await?, Vec::<String>::new());
     browser.fill("input[name='plan[rounds]']", &format!("{ROUNDS}{TAB}")).await?;
     browser.see(".costs", "for 28 releases").await?;
-    browser.click(".planner details.more summary").await?;
+    browser.click(".planner details.advanced summary").await?;
     for (field, value) in [("hidden", "16"), ("epochs", "2"), ("deadline", "300")] {
         browser.fill(&format!("input[name='plan[{field}]']"), &format!("{value}{TAB}")).await?;
     }

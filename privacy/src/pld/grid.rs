@@ -34,7 +34,7 @@ impl GridPart {
     /// Computes the loss on a grid of spacing `step`; losses of a tail mass below `tail` become infinite. `None` when
     /// that takes too many points.
     pub(super) fn new(loss: &DirectionLoss, step: f64, tail: f64, count: u64) -> Option<Self> {
-        if let DirectionLoss::Finite { atoms, infinite } = loss {
+        if let DirectionLoss::Finite { atoms, infinite, .. } = loss {
             return finite(atoms, *infinite, step, count);
         }
         let (least, most) = loss.range();
@@ -54,7 +54,7 @@ impl GridPart {
     /// Computes the same loss on a grid of half the spacing. `None` when that takes too many points.
     pub(super) fn halved(&self, loss: &DirectionLoss) -> Option<Self> {
         let step = 0.5 * self.step;
-        if let DirectionLoss::Finite { atoms, infinite } = loss {
+        if let DirectionLoss::Finite { atoms, infinite, .. } = loss {
             return finite(atoms, *infinite, step, self.count);
         }
         if 2.0 * self.deltas.len() as f64 > MOST_POINTS {

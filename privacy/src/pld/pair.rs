@@ -24,8 +24,9 @@ pub(super) enum DirectionLoss {
     AddGroup { weights: Vec<f64>, z: f64 },
     /// Laplace of scale 1/ε; its own reverse.
     Laplace { epsilon: f64 },
-    /// Finitely many losses with their masses, and the mass at infinity.
-    Finite { atoms: Vec<(f64, f64)>, infinite: f64 },
+    /// Finitely many losses with their masses, and the mass at infinity. A smooth one has the losses of a grid, and no
+    /// other scale than their deviation.
+    Finite { atoms: Vec<(f64, f64)>, infinite: f64, is_smooth: bool },
 }
 
 /// A mechanism's dominating pair. Costs of whole plans are the larger of both directions.
@@ -104,7 +105,7 @@ impl Pair {
         let up = (1.0 - delta) / (1.0 + exp(-epsilon));
         let down = (1.0 - delta) / (1.0 + exp(epsilon));
         let atoms = vec![(-epsilon, down), (epsilon, up)];
-        Self { directions: vec![DirectionLoss::Finite { atoms, infinite: delta }; 2] }
+        Self { directions: vec![DirectionLoss::Finite { atoms, infinite: delta, is_smooth: false }; 2] }
     }
 
     /// Returns the pair of a mechanism with finitely many outcomes, given as (P, Q) for each; adds the reverse
@@ -122,16 +123,14 @@ impl Pair {
                     infinite += p;
                 }
             }
-            DirectionLoss::Finite { atoms, infinite: infinite + if left > 1e-12 { left } else { 0.0 } }
+            let infinite = infinite + if left > 1e-12 { left } else { 0.0 };
+            DirectionLoss::Finite { atoms, infinite, is_smooth: false }
         };
         let there = direction(&mut outcomes.iter().copied());
         let back = direction(&mut outcomes.iter().map(|&(p, q)| (q, p)));
         Self { directions: vec![there, back] }
     }
 }
-
-/// So many losses are as smooth as a density.
-const DENSE: usize = 200;
 
 /// Range of a normal variable, in standard deviations, beyond which the mass cannot matter (6e-16; at the low end it is
 /// only moved up).
@@ -180,9 +179,9 @@ impl DirectionLoss {
                 mean / z
             }
             Self::Laplace { epsilon } => 0.02 * epsilon,
-            Self::Finite { atoms, .. } => {
+            Self::Finite { atoms, is_smooth, .. } => {
                 let deviation = atoms.iter().map(|(loss, mass)| mass * loss * loss).sum::<f64>().sqrt();
-                if atoms.len() < DENSE { 0.02 * deviation } else { deviation }
+                if *is_smooth { deviation } else { 0.02 * deviation }
             }
         }
     }

@@ -181,7 +181,7 @@ fn direction(step: f64, there: &[f64], back: &[f64]) -> DirectionLoss {
     }
     let infinite = (last.value + shortfall + 8.0 * f64::EPSILON * (atoms.len() as f64 + 16.0)).min(1.0);
     atoms.retain(|(_, mass)| *mass > 0.0);
-    DirectionLoss::Finite { atoms, infinite }
+    DirectionLoss::Finite { atoms, infinite, is_smooth: true }
 }
 
 /// Returns the lower convex hull of the bounds, with the point (0, 1) first.

@@ -25,6 +25,9 @@ const TRIES: usize = 64;
 const RARE: u32 = 2;
 /// Weight of other words' places against the occurrences of a word of the vocabulary.
 const STAND_IN_WEIGHT: u32 = 2;
+/// Longest phrase, in characters with the blanks: about 3.8 s at the usual rate of engines. The longest piece has 4.5 s, and not every
+/// engine can be told a rate.
+const MOST_CHARACTERS: usize = 64;
 /// Longest compared ending, in characters.
 const ENDING: usize = 3;
 
@@ -124,11 +127,13 @@ impl<'a> PhraseAuthor<'a> {
         let at = phrase.len() - 1;
         self.extend(&self.forward, &mut phrase, length.words - 1 - place, rng);
         let words = phrase.iter().enumerate().filter(|(_, word)| **word != self.end);
-        let text = words.map(|(place, word)| match form {
-            Some(form) if place == at => form,
-            _ => self.words[*word as usize].as_str(),
-        });
-        Ok(text.collect::<Vec<_>>().join(" "))
+        let words: Vec<(usize, &str)> = words
+            .map(|(place, word)| match form {
+                Some(form) if place == at => (place, form),
+                _ => (place, self.words[*word as usize].as_str()),
+            })
+            .collect();
+        Ok(shorten(&words, at))
     }
 
     /// Returns how well the model predicts a text, or `None` if it has no word of the model's text. Ends of sentences are known.
@@ -210,6 +215,22 @@ fn ending(word: &str, length: usize) -> &str {
     &word[start..]
 }
 
+/// Joins words with their places. While the phrase is longer than [`MOST_CHARACTERS`], it loses the outermost word of the side
+/// that has more of them around the word at `at`.
+fn shorten(words: &[(usize, &str)], at: usize) -> String {
+    let mut words = words;
+    loop {
+        let text = words.iter().map(|(_, word)| *word).collect::<Vec<_>>().join(" ");
+        let before = words.iter().filter(|(place, _)| *place < at).count();
+        words = match words {
+            [_] | [] => return text,
+            _ if text.chars().count() <= MOST_CHARACTERS => return text,
+            [_, rest @ ..] if 2 * before >= words.len() => rest,
+            [rest @ .., _] => rest,
+        };
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -247,6 +268,16 @@ mod tests {
             }
         }
         assert!(after > 300 && 5 * crossing > 4 * after, "{crossing} of {after}");
+    }
+
+    #[test]
+    fn long_phrase_loses_its_outermost_words() {
+        let long = "extraordinarily";
+        let words: Vec<(usize, &str)> = [long, long, "a", "word", long, long, long].into_iter().enumerate().collect();
+        assert_eq!(shorten(&words, 3), "extraordinarily a word extraordinarily extraordinarily");
+        assert_eq!(shorten(&words[..4], 3), "extraordinarily extraordinarily a word");
+        let longest = "x".repeat(2 * MOST_CHARACTERS);
+        assert_eq!(shorten(&[(0, "an"), (1, &longest)], 1), longest, "the word itself stays");
     }
 
     #[test]

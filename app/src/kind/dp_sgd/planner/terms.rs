@@ -59,7 +59,7 @@ pub(super) fn render_terms(plan: RwSignal<TrainingPlan>, shown: &TrainingPlan) -
     let set_rounds = make_setter(plan, |plan, open| plan.terms.rounds = open);
     let is_open = move || plan.read().terms.rounds;
     view! {
-        <details class="more advanced">
+        <details class="more owners">
             <summary>"Terms of the owners"</summary>
             <p class="hint">"An owner of charged data sets an open term within its range when it approves. The plan’s own values are the defaults."</p>
             {ranges}

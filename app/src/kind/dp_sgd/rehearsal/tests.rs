@@ -65,7 +65,7 @@ fn rehearsals_beside_a_plan_link_to_their_jobs() {
         finished_at: Some(crate::testing::example::NOW),
         ..waiting.clone().with_report(&report(), (0.5, 1.0))
     };
-    assert!(render_rehearsals(consortium, &[]).to_html().replace("<!>", "").is_empty());
+    assert!(!render_rehearsals(consortium, &[]).to_html().contains("<section"));
     let html = render_rehearsals(consortium, &[waiting, finished]).to_html();
     assert!(html.contains("the rehearsal is queued.") && html.contains(WARNING), "{html}");
     assert!(html.contains("70.0 % of the frames"), "the plan is the setting with half the clip: {html}");

@@ -369,7 +369,7 @@ async fn refusal(
     }
 }
 
-/// Returns the round's row. Opens round 1 on request, once every earlier series is over.
+/// Returns the round's row. Opens round 1 on request, once every earlier series with a contributor of this one is over.
 async fn opened(
     ctx: &Ctx,
     tx: &Tx,
@@ -385,7 +385,11 @@ async fn opened(
         return Ok(None);
     }
     let all = &*row.series;
-    for before in all.iter().take_while(|before| before.series.name != series.name) {
+    // Series without a common contributor go on beside each other.
+    let is_common = |before: &&PlannedSeries| {
+        before.series.weights.iter().any(|(id, _)| series.weights.iter().any(|(other, _)| other == id))
+    };
+    for before in all.iter().take_while(|before| before.series.name != series.name).filter(is_common) {
         let last = find(tx, row, &before.series.name, before.series.rounds).await?;
         if last.is_none_or(|last| last.closed_at.is_none()) {
             return Ok(None);

@@ -91,7 +91,7 @@ impl MembershipAttacker {
         Ok(attacker)
     }
 
-    /// Returns the name of the attack whose areas [`MembershipAttacker::area`] returns.
+    /// Returns the name of the attack whose areas `area` returns.
     pub(super) const fn strongest(&self) -> &'static str {
         SCORES[self.strongest]
     }

@@ -201,7 +201,8 @@ pub trait JobKind: Serialize + DeserializeOwned + Clone {
     /// Returns n, the public number of a dataset's units, used in every division.
     fn units(&self, dataset: &Dataset) -> u64;
 
-    /// Returns the series of rounds that the server averages, in order.
+    /// Returns the series of rounds that the server averages, in order: a series begins when every earlier one with a
+    /// common contributor is over.
     fn series(&self, datasets: &[Dataset]) -> Vec<RoundSeries>;
 
     /// Returns the SHA-256, hex, of the description of the initial model, for data of `inputs` coefficients in a frame.

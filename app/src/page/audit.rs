@@ -95,7 +95,7 @@ fn describe_verdict(view: &AuditView) -> String {
     match view.verdict {
         AuditVerdict::Consistent => "Below the claim; it could have disproved the claim.".to_owned(),
         AuditVerdict::Uninformative => format!(
-            "Inconclusive: correct guesses alone show at most ε {}, below the claim.",
+            "Inconclusive: at the confidence that decides, 99.9 %, correct guesses alone show at most ε {}, below the claim.",
             words::epsilon_left(view.assessment.ceiling)
         ),
         AuditVerdict::Disproved => "Above the claim: the releases exceed their charge.".to_owned(),

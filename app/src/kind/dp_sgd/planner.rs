@@ -279,9 +279,9 @@ pub fn Planner(
             <section class="planner-more" aria-labelledby="curves-title" hidden=move || prices.read().as_ref().is_none_or(|prices| prices.buys.is_none())>
                 <h2 id="curves-title">"Cost of rounds"</h2>
                 <div class="tight" class:stale=move || stale.get() aria-busy=move || stale.get().to_string() inner_html=move || tight.get()></div>
-                {rehearse::render_request()}
                 <div class="charts">{curves}</div>
             </section>
+            {rehearse::render_request()}
         </form>
     }
 }

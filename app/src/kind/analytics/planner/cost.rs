@@ -134,7 +134,7 @@ fn render_targets(spec: &Spec, targets: &[TargetError], factor: Option<f64>) -> 
         }
     });
     let sentence = match factor {
-        None => "The least noise for these errors:",
+        None => "The greatest noise with which each of these errors holds:",
         Some(_) => "A budget does not admit these errors. The part of the charge shows which one costs most:",
     };
     view! {

@@ -29,8 +29,8 @@ pub async fn rehearse_training(consortium: ConsortiumId, minutes: u32, plan: Tra
 /// Renders the button that requests a rehearsal, and its time limit.
 pub(super) fn render_request() -> AnyView {
     view! {
-        <div>
-            <h3>"Rehearsal"</h3>
+        <section class="planner-more" aria-labelledby="rehearsal-title">
+            <h2 id="rehearsal-title">"Rehearsal"</h2>
             <label class="field"><span>"Minutes of a rehearsal, at most"</span>
                 <input type="number" name="minutes" min="1" max="1440" step="1" value=MINUTES required/>
             </label>
@@ -40,7 +40,7 @@ pub(super) fn render_request() -> AnyView {
                 the owners of private data are not asked. It waits until the lead’s worker is online."
             </p>
             <p><button type="submit" formaction=REHEARSE>"Rehearse on public data"</button></p>
-        </div>
+        </section>
     }
     .into_any()
 }

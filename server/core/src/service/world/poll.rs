@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 use undertone_api::dataset::{Dataset, DatasetContent, DatasetRegistration, SizeClass, Visibility};
 use undertone_api::id::{DatasetId, MemberId, QuestionId};
-use undertone_api::job::active_learning::{Report as LearningReport, TRAINING};
+use undertone_api::job::active_learning::{self, Report as LearningReport, TRAINING};
 use undertone_api::job::{Charge, Job, NewJob, Report, Spec};
 use undertone_api::member::{Role, RoleGrant, RoleScope};
 use undertone_api::question::{Annotation, AnnotationQueue, Answer, NewAnnotation};
@@ -29,6 +29,16 @@ pub struct QuestionJob {
     pub job: Job,
     /// The leases of the lead, and of the two sites with questions.
     pub leases: [String; 3],
+}
+
+/// Has the lead train on its private rows, without a public test set.
+fn lead_privately(spec: &mut active_learning::Spec) {
+    let training = json!({
+        "sampling_rate": 0.125, "noise_multiplier": 2, "clip": 1, "steps": 10, "learning_rate": 0.05,
+    });
+    spec.private_lead = Some(serde_json::from_value(training).unwrap());
+    spec.tests.clear();
+    spec.golden = 10_000;
 }
 
 impl QuestionJob {
@@ -78,12 +88,7 @@ impl QuestionJob {
         let Spec::ActiveLearning(mut spec) = spec([0, 1, 2].map(|site| world.sites[site].dataset), 1, 60) else {
             panic!("it is of this kind")
         };
-        let training = json!({
-            "sampling_rate": 0.125, "noise_multiplier": 2, "clip": 1, "steps": 10, "learning_rate": 0.05,
-        });
-        spec.private_lead = Some(serde_json::from_value(training).unwrap());
-        spec.tests.clear();
-        spec.golden = 10_000;
+        lead_privately(&mut spec);
         let new = NewJob { title: "what our people ask".to_owned(), spec: Spec::ActiveLearning(spec) };
         let steward = &world.sites[0].steward;
         let job = jobs::propose(ctx, steward, world.consortium, new).await.unwrap();
@@ -93,16 +98,23 @@ impl QuestionJob {
     }
 
     /// Starts the job of [`QuestionJob::new`], where site 2 asks nothing and holds the private test set, for two
-    /// measurements.
-    pub async fn measured_privately(ctx: &Ctx) -> Self {
-        let world = Self::registered(ctx, Visibility::Public, &[0, 2]).await;
+    /// measurements. The lead is public or private.
+    pub async fn measured_privately(ctx: &Ctx, lead: Visibility) -> Self {
+        let world = Self::registered(ctx, lead, &[0, 2]).await;
         let datasets = [0, 1, 2].map(|site| world.sites[site].dataset);
         let Spec::ActiveLearning(mut spec) = spec(datasets, 1, 60) else { panic!("it is of this kind") };
         spec.participants.truncate(2);
         let test = json!({ "dataset": datasets[2], "noise_multiplier": 8, "measurements": 2 });
         spec.private_test = Some(serde_json::from_value(test).unwrap());
+        if lead != Visibility::Public {
+            lead_privately(&mut spec);
+        }
         let new = NewJob { title: "what our people ask".to_owned(), spec: Spec::ActiveLearning(spec) };
-        let job = jobs::propose(ctx, &world.sites[0].steward, world.consortium, new).await.unwrap();
+        let steward = &world.sites[0].steward;
+        let mut job = jobs::propose(ctx, steward, world.consortium, new).await.unwrap();
+        if lead != Visibility::Public {
+            job = approval::approve(ctx, steward, job.summary.id, datasets[0]).await.unwrap();
+        }
         let job = world.approved(job).await;
         Self::started(world, job).await
     }

@@ -22,7 +22,7 @@ pub enum TuneError {
     /// The data cannot be split.
     #[error(
         "the public data have {speakers} speakers to train on, and {needed} are needed: one for each participant and \
-         one to measure on"
+         one to measure on. Plan fewer participants, or let a dataset with more speakers lead"
     )]
     TooFew {
         /// The number of speakers.

@@ -1,6 +1,7 @@
 //! The stages of a job with questions.
 
 use sea_orm::ConnectionTrait as _;
+use undertone_api::dataset::Visibility;
 use undertone_api::job::JobState;
 use undertone_api::job::active_learning::{PRIVATE_TEST, TRAINING};
 use undertone_api::problem::Code;
@@ -46,7 +47,7 @@ on_both! {
     }
 
     async fn a_private_test_set_pays_for_each_measurement_that_the_lead_reads(app: &TestApp) {
-        let mut poll = Box::pin(QuestionJob::measured_privately(&app.ctx)).await;
+        let mut poll = Box::pin(QuestionJob::measured_privately(&app.ctx, Visibility::Public)).await;
         let charge = poll.charge(2);
         assert_eq!((charge.releases, poll.charge(1).releases), (2, 1));
         poll.asks(1, &["a", "b"]).await.unwrap();
@@ -67,6 +68,16 @@ on_both! {
         assert_eq!(job.summary.state, JobState::Finished, "the lead ended before the second measurement");
         let account = poll.world.account(2).await;
         assert!(account.spent > 0.0 && account.committed == account.spent, "the other measurement is returned");
+    }
+
+    async fn a_private_test_set_measures_between_the_trainings_of_a_private_lead(app: &TestApp) {
+        let mut poll = Box::pin(QuestionJob::measured_privately(&app.ctx, Visibility::Private)).await;
+        let receipt = poll.receipt_in(0, TRAINING, 1);
+        poll.trains(1, vec![receipt]).await.unwrap();
+        let receipt = poll.receipt_in(2, PRIVATE_TEST, 1);
+        poll.sends_vector(2, PRIVATE_TEST, 1, vec![receipt]).await.unwrap();
+        let receipt = poll.receipt_in(0, TRAINING, 2);
+        poll.trains(2, vec![receipt]).await.unwrap();
     }
 
     async fn a_private_lead_pays_for_each_training_and_is_certified(app: &TestApp) {

@@ -3,25 +3,32 @@
 //! `on_both_with!` runs one test on SQLite and, if `UNDERTONE_TEST_DATABASE_URL` names a PostgreSQL server, on a separate
 //! database there, which is always dropped at the end.
 
+mod tables;
+
 use sea_orm::ConnectionTrait as _;
 use tempfile::TempDir;
 use uuid::Uuid;
 
 use crate::db::{Db, open_pool};
 
+pub use tables::write_sqlite;
+
 /// A new database on the PostgreSQL server of the tests.
+#[derive(Debug)]
 pub struct PostgresDatabase {
     server: String,
     name: String,
 }
 
 impl PostgresDatabase {
-    /// Creates a database; `None` if `UNDERTONE_TEST_DATABASE_URL` is not set.
+    /// Creates a database with the server's tables; `None` if `UNDERTONE_TEST_DATABASE_URL` is not set.
     pub async fn create() -> Option<Self> {
         let server = std::env::var("UNDERTONE_TEST_DATABASE_URL").ok()?;
         let name = format!("undertone_test_{}", Uuid::now_v7().simple());
+        let template = tables::postgres_template(&server).await;
         let admin = open_pool(&server).await.expect("UNDERTONE_TEST_DATABASE_URL answers");
-        admin.execute_unprepared(&format!("CREATE DATABASE {name}")).await.expect("a database can be made");
+        let statement = format!("CREATE DATABASE {name} TEMPLATE {template}");
+        admin.execute_unprepared(&statement).await.expect("a database can be made");
         admin.close().await.expect("closed");
         Some(Self { server, name })
     }
@@ -66,10 +73,14 @@ impl TestDatabase {
 
     async fn new(postgres: Option<PostgresDatabase>) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let file = || format!("sqlite://{}?mode=rwc", folder.path().join("undertone.sqlite").display());
-        let url = postgres.as_ref().map_or_else(file, PostgresDatabase::url);
+        let url = if let Some(postgres) = &postgres {
+            postgres.url()
+        } else {
+            let path = folder.path().join("undertone.sqlite");
+            write_sqlite(&path).await;
+            format!("sqlite://{}?mode=rwc", path.display())
+        };
         let db = Db::connect(&url).await.expect("the database answers");
-        db.migrate().await.expect("the tables are made");
         Self { db, url, _folder: folder, postgres }
     }
 

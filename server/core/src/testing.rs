@@ -15,7 +15,7 @@ mod worker;
 use tempfile::TempDir;
 use time::OffsetDateTime;
 use time::macros::datetime;
-use undertone_server_base::testing::PostgresDatabase;
+use undertone_server_base::testing::{PostgresDatabase, write_sqlite};
 
 use crate::config::Config;
 use crate::ctx::Addresses;
@@ -73,6 +73,14 @@ impl TestApp {
             ..Config::default()
         };
         change(&mut config);
+        if config.database_url.is_none() {
+            data_folder(&config).expect("a data folder");
+            let file = config.data_dir.join("undertone.sqlite");
+            // The folder of a test that sets its own may have one.
+            if !file.exists() {
+                write_sqlite(&file).await;
+            }
+        }
         let clock = ManualClock::starting_at(start);
         let ctx = open_for_tests(config, &clock, 1).await.expect("the consortium opens");
         Self { ctx, clock, dir, database }

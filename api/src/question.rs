@@ -185,16 +185,25 @@ pub struct AnnotationQueue {
     pub guidelines: String,
     /// The possible answers.
     pub labels: Vec<Label>,
-    /// The next questions that the caller has not answered, the most uncertain first.
+    /// The next questions that the caller has not answered, the most uncertain first. Skipped questions follow the others.
     pub questions: Vec<Question>,
-    /// Questions of the open round that the caller has answered or skipped.
+    /// Questions of the open round that the caller has answered. Skipped questions do not count.
     pub done: u64,
-    /// Questions of the open round that the caller has not answered or skipped.
+    /// Questions of the open round that the caller has not answered and that lack answers.
     pub left: u64,
+    /// The part of `left` that is assigned to other annotators at present. A question returns when its annotator does
+    /// not answer within five minutes.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub held: u64,
     /// Fleiss' κ of the job's answers so far: 1 is full agreement, 0 is chance. Absent until two annotators have
     /// answered one question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agreement: Option<f64>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// The progress of a job's questions.

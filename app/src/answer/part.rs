@@ -103,6 +103,7 @@ pub(crate) fn turn(
     let over = job.is_some_and(|(state, _)| state.is_over());
     let question = match next {
         Some(question) => render_question(question),
+        None if queue.held > 0 && !over => render_held(queue.held),
         None => nothing(job, queue.done > 0),
     };
     let id = next.map(|next| view! { <input type="hidden" name="question" value=next.id.to_string()/> });
@@ -128,11 +129,20 @@ pub(crate) fn turn(
 
 fn render_question(question: &Question) -> AnyView {
     let count = question.count.map(|count| format!("seen {} at its site", words::plural(count, "time")));
-    let uncertainty = question.uncertainty.map(|value| format!("uncertainty {value:.2}"));
-    let facts: Vec<String> = count.into_iter().chain(uncertainty).collect();
+    // The classifier's uncertainty is not shown: it could sway the answer.
     view! {
         <p class="asked-text" dir="auto">{question.text.clone()}</p>
-        {(!facts.is_empty()).then(|| view! { <p class="hint">{facts.join(" · ")}</p> })}
+        {count.map(|count| view! { <p class="hint">{count}</p> })}
+    }
+    .into_any()
+}
+
+/// Explains an empty queue while other annotators hold questions.
+fn render_held(held: u64) -> AnyView {
+    let are = if held == 1 { "is" } else { "are" };
+    view! {
+        <p class="headline-small">{format!("{} {are} assigned to other annotators", words::plural(held, "question"))}</p>
+        <p class="hint">"A question returns to you when it is not answered within five minutes. This page looks again by itself."</p>
     }
     .into_any()
 }
@@ -176,7 +186,7 @@ fn standing(queue: &AnnotationQueue) -> AnyView {
                 <rect class="gauge-spent" width=format!("{part:.1}%") height="8" rx="4"></rect>
             </svg>
         </p>
-        <p><strong>{notice}</strong>{format!(", {} left for you", words::count(queue.left))}</p>
+        <p><strong>{notice}</strong>{format!(", {} left for you", words::count(queue.left.saturating_sub(queue.held)))}</p>
         <p>{agreement(queue.agreement)}</p>
     }
     .into_any()

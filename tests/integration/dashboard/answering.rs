@@ -130,7 +130,8 @@ async fn answer_by_keyboard(desk: &PageVisitor, page: &str, logs: &[QueryLog; 2]
     assert_eq!(press(desk, "1", &questions[1]).await?, third);
     questions.push(third);
     let fourth = press(desk, "s", &questions[2]).await?;
-    far(desk, 3).await?;
+    // A skip does not count, and the skipped question returns after the others.
+    far(desk, 2).await?;
     assert_eq!(press(desk, "z", &fourth).await?, questions[2], "so is what was skipped");
     far(desk, 2).await?;
 

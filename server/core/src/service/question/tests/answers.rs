@@ -52,8 +52,26 @@ on_both! {
         }
         poll.says(&people[0], poll.id(2, "d"), "skip").await.unwrap();
         assert_eq!(poll.next(&people[2]).await, ["d"], "a skip leaves it to others");
-        assert_eq!(poll.next(&people[0]).await, [""; 0], "and not to who skipped");
-        assert_eq!(poll.queue(&people[0]).await.done, 1);
+        let queue = poll.queue(&people[0]).await;
+        assert_eq!((queue.questions.len(), queue.done, queue.left, queue.held), (0, 0, 1, 1), "others have it now");
+    }
+
+    async fn a_skipped_question_comes_back_last_and_is_held_for_nobody(app: &TestApp) {
+        let poll = QuestionJob::lasting(&app.ctx, 3600).await;
+        let (one, two) = (poll.annotator(), poll.annotator());
+        poll.chooses(1, &[poll.id(2, "d"), poll.id(1, "a"), poll.id(1, "b")]).await.unwrap();
+        assert_eq!(poll.next(&one).await, ["d", "a", "b"]);
+        poll.says(&one, poll.id(2, "d"), "skip").await.unwrap();
+        assert_eq!(poll.next(&one).await, ["a", "b", "d"]);
+        assert_eq!(poll.next(&two).await, ["d"], "who skipped does not hold it");
+        let queue = poll.queue(&one).await;
+        assert_eq!((queue.questions.len(), queue.done, queue.left, queue.held), (2, 0, 3, 1));
+        app.clock.advance(Duration::minutes(6));
+        poll.says(&one, poll.id(1, "a"), "what").await.unwrap();
+        poll.says(&one, poll.id(1, "b"), "what").await.unwrap();
+        assert_eq!(poll.next(&one).await, ["d"], "nothing else is left, so the round does not wait for its deadline");
+        poll.says(&one, poll.id(2, "d"), "what").await.unwrap();
+        assert_eq!(poll.answers(1).await.unwrap().len(), 3);
     }
 
     async fn an_answer_counts_once_and_the_lead_has_the_answers_when_all_have_come(app: &TestApp) {

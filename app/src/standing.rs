@@ -68,8 +68,6 @@ pub struct Payment {
     pub own: f64,
     /// ε that would remain below the limit, rounded down; negative if it does not fit, `None` if no ε covers it.
     pub left: Option<f64>,
-    /// The part of the filter's budget that would remain, rounded down; 0 if it does not fit.
-    pub left_fraction: f64,
     /// The filter by which the account admits jobs.
     pub filter: FilterKind,
     /// One release.
@@ -116,13 +114,12 @@ impl Payment {
         } else if !quote.is_priced() {
             balance.job_cost(&charge.event, charge.releases, charge.adjacency).map_err(unpriced)?;
         }
-        let ProjectedAccount { epsilon, fraction, fits } = quote.project(0);
+        let ProjectedAccount { epsilon, fits, .. } = quote.project(0);
         Ok(Self {
             reading,
-            ghost: PlanGhost { committed: epsilon, fraction, fits },
+            ghost: PlanGhost { committed: epsilon, fits },
             own: epsilon_alone(charge, budget.delta()).unwrap_or(f64::INFINITY),
             left: quote.remaining(),
-            left_fraction: quote.remaining_fraction(),
             filter: balance.filter(),
             event: charge.event.clone(),
             releases: charge.releases,

@@ -18,7 +18,7 @@ pub const EPSILON: &str =
 pub const DELTA: &str = "δ, the probability with which the guarantee of ε may fail";
 
 /// The meaning of the length of a budget's gauge.
-pub const SHARE: &str = "The share of the budget that is spent or reserved, counted in releases; the bar shows it. ε grows faster at first and slower later.";
+pub const SHARE: &str = "The part of the limit ε that is spent or reserved; the bar shows it. Several jobs cost less together than the sum of their ε, so the room can be larger than it looks.";
 
 /// Formats the used part of a budget, in whole percent rounded up: `11 %`.
 pub fn share(fraction: f64) -> String {

@@ -22,10 +22,6 @@ pub struct GaugeReading {
     pub spent: f64,
     /// ε spent and reserved.
     pub committed: f64,
-    /// Part of the limit that is spent, 0 to 1.
-    pub spent_fraction: f64,
-    /// Part of the limit that is spent or reserved, 0 to 1.
-    pub committed_fraction: f64,
 }
 
 impl From<&Account> for GaugeReading {
@@ -36,8 +32,6 @@ impl From<&Account> for GaugeReading {
             delta: account.delta.get(),
             spent: account.spent,
             committed: account.committed,
-            spent_fraction: account.spent_fraction,
-            committed_fraction: account.spent_fraction + account.reserved_fraction,
         }
     }
 }
@@ -51,8 +45,6 @@ impl GaugeReading {
             delta: summary.delta?.get(),
             spent: summary.spent_epsilon,
             committed: summary.committed_epsilon,
-            spent_fraction: summary.spent_fraction,
-            committed_fraction: summary.committed_fraction,
         })
     }
 
@@ -62,22 +54,24 @@ impl GaugeReading {
         let charge = participant.charge.as_ref()?;
         let reserved = participant.epsilon_reserved?;
         let spent = participant.epsilon_spent.unwrap_or(0.0);
-        let fraction = if reserved > 0.0 { (spent / reserved).min(1.0) } else { 0.0 };
         Some(Self {
             unit: charge.unit,
             limit: reserved,
             delta: participant.delta?,
             spent,
-            committed: if over { spent } else { reserved },
-            spent_fraction: fraction,
             // Unspent reservations are returned at the end of the job.
-            committed_fraction: if over { fraction } else { 1.0 },
+            committed: if over { spent } else { reserved },
         })
     }
 
     /// Returns the ε that remains below the limit.
     pub fn remaining(&self) -> f64 {
         (self.limit - self.committed).max(0.0)
+    }
+
+    /// Returns an ε as a part of the limit: the scale of the bar and of each percentage beside it.
+    pub fn share(&self, epsilon: f64) -> f64 {
+        if self.limit > 0.0 { epsilon / self.limit } else { 0.0 }
     }
 
     /// Returns the gauge in one sentence, for screen readers.
@@ -104,8 +98,6 @@ impl GaugeReading {
 pub struct PlanGhost {
     /// ε spent, reserved and planned.
     pub committed: f64,
-    /// Part of the limit that would be spent, reserved or planned; may be more than 1.
-    pub fraction: f64,
     /// Whether the account would admit it.
     pub fits: bool,
 }
@@ -130,12 +122,13 @@ impl GaugeGeometry {
     /// Computes the geometry of a reading with the ghost of a plan. Without one the limit is the right end; a plan over
     /// the limit moves the limit inwards, at most so far that the scale grows by a quarter.
     pub fn new(reading: &GaugeReading, ghost: Option<&PlanGhost>) -> Self {
-        let fraction = ghost.map_or(0.0, |ghost| if ghost.fits { ghost.fraction.min(1.0) } else { ghost.fraction });
+        let planned = ghost.map_or(0.0, |ghost| reading.share(ghost.committed));
         let is_over = ghost.is_some_and(|ghost| !ghost.fits);
+        let fraction = if is_over { planned } else { planned.min(1.0) };
         let reach = if is_over { fraction.clamp(1.08, REACH) } else { 1.0 };
         let scaled = |part: f64| (part.clamp(0.0, reach) / reach * 100.0 * 100.0).round() / 100.0;
-        let spent = scaled(reading.spent_fraction.min(1.0));
-        let committed = scaled(reading.committed_fraction.min(1.0)).max(spent);
+        let spent = scaled(reading.share(reading.spent).min(1.0));
+        let committed = scaled(reading.share(reading.committed).min(1.0)).max(spent);
         let planned = if is_over { 100.0 } else { scaled(fraction) };
         Self {
             spent,
@@ -201,11 +194,15 @@ fn describe_rest(reading: &GaugeReading, ghost: Option<PlanGhost>) -> String {
     }
     text + &match ghost {
         Some(ghost) if ghost.fits => {
-            format!("{} with this plan · {} used", words::epsilon(ghost.committed), words::share(ghost.fraction))
+            format!(
+                "{} with this plan · {} used",
+                words::epsilon(ghost.committed),
+                words::share(reading.share(ghost.committed))
+            )
         }
         Some(ghost) => format!("{} with this plan: over the limit", words::epsilon(ghost.committed)),
         None => {
-            let used = words::share(reading.committed_fraction);
+            let used = words::share(reading.share(reading.committed));
             format!("{} left · {used} used", words::epsilon_left(reading.remaining()))
         }
     }
@@ -239,8 +236,6 @@ mod tests {
             delta: 1e-6,
             spent: spent * 8.0,
             committed: committed * 8.0,
-            spent_fraction: spent,
-            committed_fraction: committed,
         }
     }
 
@@ -252,7 +247,7 @@ mod tests {
 
     #[test]
     fn fitting_plan_ends_before_the_limit() {
-        let ghost = PlanGhost { committed: 6.0, fraction: 0.75, fits: true };
+        let ghost = PlanGhost { committed: 6.0, fits: true };
         let geometry = GaugeGeometry::new(&reading(0.3, 0.5), Some(&ghost));
         assert_eq!(geometry, GaugeGeometry { spent: 30.0, committed: 50.0, ghost: 75.0, limit: 100.0 });
     }
@@ -260,7 +255,7 @@ mod tests {
     #[test]
     fn plan_over_limit_crosses_the_limit_line() {
         for fraction in [1.000_1, 1.1, 2.0, f64::INFINITY] {
-            let ghost = PlanGhost { committed: fraction * 8.0, fraction, fits: false };
+            let ghost = PlanGhost { committed: fraction * 8.0, fits: false };
             let geometry = GaugeGeometry::new(&reading(0.3, 0.5), Some(&ghost));
             assert!((75.0..100.0).contains(&geometry.limit), "{fraction}: {geometry:?}");
             assert!((geometry.ghost - 100.0).abs() < 1e-9, "{fraction}: {geometry:?}");
@@ -274,6 +269,16 @@ mod tests {
             assert!(geometry.spent <= geometry.committed, "{geometry:?}");
             assert!(geometry.committed <= geometry.limit, "{geometry:?}");
         }
+    }
+
+    #[test]
+    fn bar_is_a_share_of_the_number_beside_it() {
+        let reading = GaugeReading { limit: 12.0, spent: 9.0, committed: 9.0, ..reading(0.0, 0.0) };
+        let geometry = GaugeGeometry::new(&reading, None);
+        assert!((geometry.spent - 75.0).abs() < 1e-9, "{geometry:?}");
+        assert_eq!(super::describe_rest(&reading, None), "3.00 left · 75 % used");
+        let ghost = PlanGhost { committed: 10.5, fits: true };
+        assert_eq!(super::describe_rest(&reading, Some(ghost)), "10.50 with this plan · 88 % used");
     }
 
     #[test]

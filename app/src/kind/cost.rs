@@ -74,15 +74,11 @@ fn render_payment(payment: &Payment, terms: ChargeTerms<'_>) -> AnyView {
     let own = terms.states_own.then(|| format!("ε {} for this job by itself.", words::epsilon(payment.own)));
     let capacity = match payment.further {
         (0, _) => format!("no other {}", terms.charge),
-        (count, _) => format!("{} more", words::plural(count, terms.charge)),
+        (count, _) => words::plural(count, &format!("more {}", terms.charge)),
     };
-    let leaves = ghost.fits.then(|| {
-        format!(
-            "Leaves ε {} and {} % of the budget: {capacity}.",
-            words::epsilon_left(payment.left.unwrap_or_default()),
-            (payment.left_fraction * 100.0).floor()
-        )
-    });
+    let leaves = ghost
+        .fits
+        .then(|| format!("Leaves ε {}: room for {capacity}.", words::epsilon_left(payment.left.unwrap_or_default())));
     let refusal = (!ghost.fits).then_some("It exceeds the remaining budget.");
     view! {
         <Gauge reading=payment.reading ghost=Some(ghost)/>

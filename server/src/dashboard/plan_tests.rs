@@ -139,7 +139,6 @@ on_both! {
                 assert_eq!(bits(party.epsilon), bits(Some(payment.own)));
                 assert_eq!(bits(party.would_be), bits(Some(payment.ghost.committed)));
                 assert_eq!(bits(party.left), bits(payment.left));
-                assert_eq!(party.left_fraction.map(f64::to_bits), Some(payment.left_fraction.to_bits()));
                 assert_eq!((party.rounds_left, party.jobs_left), payment.further);
                 assert_eq!(party.rounds_that_fit, *rounds_that_fit);
                 assert_eq!(&party.curve, curve);

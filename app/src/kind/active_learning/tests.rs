@@ -167,7 +167,7 @@ fn plan_cost_is_displayed() {
         "Public: it is the lead, and contributes no questions.",
         "About 10,000 of 100,000 rows are kept",
         "a tenth of the account’s: the least k at this β and ε is 16;",
-        "such pools more",
+        "more such pools",
     ] {
         assert!(page.contains(said), "{said:?} is not in {page}");
     }

@@ -104,15 +104,7 @@ fn render_approved_sum(sum: &ApprovedTotal, total: Option<f64>) -> AnyView {
     let spent = sum.spent.unwrap_or(f64::INFINITY);
     let committed = sum.committed.unwrap_or(f64::INFINITY);
     let gauge = total.map(|total| {
-        let reading = GaugeReading {
-            unit: sum.unit,
-            limit: total,
-            delta: sum.delta,
-            spent,
-            committed,
-            spent_fraction: spent / total,
-            committed_fraction: committed / total,
-        };
+        let reading = GaugeReading { unit: sum.unit, limit: total, delta: sum.delta, spent, committed };
         view! { <Gauge reading bare=true/> }
     });
     let limit_text = total.map_or_else(String::new, |total| format!(" of {}", words::limit(total)));

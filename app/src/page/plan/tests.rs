@@ -156,7 +156,7 @@ async fn plan_shows_remainder_bottleneck_and_round_costs() {
         "Fits every budget.",
         " limits the plan: its budget admits ",
         "passes over the data",
-        "% of the budget: ",
+        ": room for ",
         "; the least noise for the requested rounds is z ",
     ];
     for text in texts {

@@ -127,7 +127,7 @@ fn describe_side_delta(standing: &AccountStanding, charge: &Charge) -> Option<St
     let (_, delta) = mechanism::guarantee(&charge.event, charge.adjacency).ok()?;
     Some(format!(
         "Of its δ {} the account keeps {} for releases with their own δ, such as this one: {} of that is spent or \
-         reserved, and {} is requested. The gauge shows the larger use, of δ or of ε.",
+         reserved, and {} is requested. The gauge shows ε; this δ can run out first.",
         words::delta(budget.delta().get()),
         words::delta(budget.side_delta().get()),
         words::delta(standing.balance.summary().side_delta),
@@ -138,16 +138,12 @@ fn describe_side_delta(standing: &AccountStanding, charge: &Charge) -> Option<St
 fn render_payment(payment: &Payment) -> AnyView {
     let ghost = payment.ghost;
     let capacity = match payment.further {
-        (0, _) => "no second such job fits".to_owned(),
-        (jobs, _) => format!("{} would fit", words::plural(jobs, "further such job")),
+        (0, _) => "no other such job".to_owned(),
+        (jobs, _) => words::plural(jobs, "more such job"),
     };
-    let leaves = ghost.fits.then(|| {
-        format!(
-            "Leaves ε {} and {} % of the budget: {capacity}.",
-            words::epsilon_left(payment.left.unwrap_or_default()),
-            (payment.left_fraction * 100.0).floor()
-        )
-    });
+    let leaves = ghost
+        .fits
+        .then(|| format!("Leaves ε {}: room for {capacity}.", words::epsilon_left(payment.left.unwrap_or_default())));
     let refusal = (!ghost.fits).then_some("It exceeds the remaining budget.");
     view! {
         <Gauge reading=payment.reading ghost=Some(ghost)/>

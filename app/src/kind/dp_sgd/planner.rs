@@ -32,7 +32,7 @@ use super::plan::TrainingPlan;
 use super::price::price_plan;
 use crate::fault::Fault;
 use crate::fetch::{self, ServerReply};
-use crate::path;
+use crate::{path, words};
 use cost::Costs;
 use field::{ChoiceTable, FormField, PlanViolations, Slider, find_word, make_setter, parse_word, table_options};
 use party::render_party;
@@ -202,6 +202,11 @@ pub fn Planner(
         private_datasets.map(|dataset| curve::render_curve(dataset, prices)).collect_view()
     });
 
+    let verdict = move || match &*prices.read() {
+        Some(prices) => cost::summarize_prices(&prices.verdicts, prices.buys.as_ref()),
+        None => format!("{} to correct.", words::plural(violations.read().len() as u64, "field")),
+    };
+
     view! {
         <form id=FORM class="planner" class:live=move || live.get() node_ref=form method="post" action=PROPOSE autocomplete="off" on:submit=submit>
             <input type="hidden" name="consortium" value=consortium.to_string()/>
@@ -265,8 +270,9 @@ pub fn Planner(
             <section class="planner-cost" aria-labelledby="cost-title">
                 <h2 id="cost-title">"Projected cost"</h2>
                 <div aria-live="polite"><Costs prices violations datasets plan consortium/></div>
-                <div inner_html=move || problem.get()></div>
                 <div class="actions">
+                    <div class="planner-problem" role="alert" inner_html=move || problem.get()></div>
+                    <p class="planner-verdict">{verdict}</p>
                     <button type="submit" class="primary" disabled=move || busy.get() || !violations.read().is_empty()>
                         {move || if busy.get() { "Proposing" } else { "Propose to the owners" }}
                     </button>

@@ -54,7 +54,7 @@ pub(super) fn Costs(
 }
 
 /// Describes the plan in one sentence.
-fn summarize_prices(priced: &[(DatasetId, PartyVerdict)], buys: Option<&AffordableRounds>) -> String {
+pub(super) fn summarize_prices(priced: &[(DatasetId, PartyVerdict)], buys: Option<&AffordableRounds>) -> String {
     let is_over = |verdict: &PartyVerdict| matches!(verdict, PartyVerdict::Pays { payment, others, .. } if !payment.ghost.fits || others.iter().any(|(_, fits)| !fits));
     let without = |verdict: &PartyVerdict| matches!(verdict, PartyVerdict::NoBudget | PartyVerdict::Unpriced(_));
     let count = |is: &dyn Fn(&PartyVerdict) -> bool| priced.iter().filter(|(_, verdict)| is(verdict)).count() as u64;
@@ -143,21 +143,13 @@ fn format_passes(epochs: f64) -> String {
 fn describe_remainder(payment: &Payment) -> String {
     let (rounds, jobs) = payment.further;
     let capacity = match (rounds, jobs) {
-        (0, _) => "no further round fits".to_owned(),
-        (rounds, 0) => format!("{} would fit, but no second such job", words::plural(rounds, "further round")),
+        (0, _) => "no other round".to_owned(),
+        (rounds, 0) => format!("{}, but for no other such job", words::plural(rounds, "more round")),
         (rounds, jobs) => {
-            format!(
-                "{} or {} would fit",
-                words::plural(rounds, "further round"),
-                words::plural(jobs, "further such job")
-            )
+            format!("{}, or for {}", words::plural(rounds, "more round"), words::plural(jobs, "more such job"))
         }
     };
-    format!(
-        "Leaves ε {} and {} % of the budget: {capacity}.",
-        words::epsilon_left(payment.left.unwrap_or_default()),
-        (payment.left_fraction * 100.0).floor()
-    )
+    format!("Leaves ε {}: room for {capacity}.", words::epsilon_left(payment.left.unwrap_or_default()))
 }
 
 /// Renders the open arm's use of a dataset that was opened for it.

@@ -27,6 +27,23 @@ fn find_position(value: f64, low: f64, high: f64) -> f64 {
     ((value.clamp(low, high) / low).ln() / (high / low).ln() * STEPS).round()
 }
 
+/// Returns the value after a move of the slider. A move by one position changes a whole number by one at least:
+/// otherwise keys could not leave a small number, whose neighbours are many positions away.
+fn move_slider(position: f64, from: f64, low: f64, high: f64, whole: bool) -> f64 {
+    let value = value_at_position(position, low, high, whole);
+    if !whole || (value - from).abs() >= 0.5 {
+        return value;
+    }
+    let direction = position - find_position(from, low, high);
+    if direction == 0.0 { from } else { (from + direction.signum()).clamp(low, high) }
+}
+
+/// Returns a number as the typed text, if that is the number.
+fn show_number(value: f64, typed: &str) -> String {
+    let is_same = typed.parse::<f64>().is_ok_and(|typed| typed.to_bits() == value.to_bits());
+    if is_same { typed.to_owned() } else { value.to_string() }
+}
+
 /// The plan's violations, which the fields display.
 #[derive(Clone, Copy)]
 pub(super) struct PlanViolations(pub(super) Memo<Vec<Violation>>);
@@ -88,21 +105,26 @@ pub(super) fn Slider(
     let wrong = watch_violation(at);
     let slide = move |event| {
         if let Ok(position) = event_target_value(&event).parse() {
-            set.run(value_at_position(position, low, high, whole));
+            set.run(move_slider(position, get.get_untracked(), low, high, whole));
         }
     };
+    // The text as typed: 0.0 must not become 0 before its last digit.
+    let typed = RwSignal::new(String::new());
     let enter = move |event| {
-        if let Ok(value) = event_target_value(&event).parse::<f64>() {
+        let text = event_target_value(&event);
+        if let Ok(value) = text.parse::<f64>() {
+            typed.set(text);
             set.run(value);
         }
     };
+    let shown = move || show_number(get.get(), &typed.read());
     let step = if whole { "1" } else { "any" };
     view! {
         <div class="field slider">
             <label><span title=help>{label}</span>
                 <input type="number" name=name required min=low.to_string() max=high.to_string() step=step
                     aria-invalid=move || wrong.read().is_some().then_some("true")
-                    value=value.to_string() prop:value=move || get.get().to_string() on:change=enter/>
+                    value=value.to_string() prop:value=shown on:input=enter/>
             </label>
             <input class="live-only" type="range" min="0" max=STEPS.to_string() step="1" aria-label=format!("{label}, slider")
                 aria-valuetext=move || words::number(get.get())
@@ -214,7 +236,9 @@ pub(super) fn parse_word<T: Copy>(table: &ChoiceTable<T>, text: &str) -> Option<
 mod tests {
     use undertone_api::problem::Violation;
 
-    use super::{STEPS, count_violations, field_path, find_position, matches_path, value_at_position};
+    use super::{
+        STEPS, count_violations, field_path, find_position, matches_path, move_slider, show_number, value_at_position,
+    };
 
     #[test]
     fn violation_of_either_arm_is_at_the_shared_field() {
@@ -233,6 +257,31 @@ mod tests {
         for position in [0.0, 17.0, 200.0, 399.0, 400.0] {
             let value = value_at_position(position, 0.1, 100.0, false);
             assert!((find_position(value, 0.1, 100.0) - position).abs() <= 1.0, "{position}: {value}");
+        }
+    }
+
+    #[test]
+    fn typed_numbers_stay_as_typed() {
+        assert_eq!(show_number(0.0, "0.0"), "0.0");
+        assert_eq!(show_number(0.05, "0.050"), "0.050");
+        assert_eq!(show_number(2.0, "0.05"), "2", "the slider has moved since");
+        assert_eq!(show_number(2.0, ""), "2");
+    }
+
+    #[test]
+    fn keys_reach_each_whole_number() {
+        let (low, high) = (1.0, 10_000.0);
+        for start in [1.0, 42.0, 900.0] {
+            let next = move_slider(find_position(start, low, high) + 1.0, start, low, high, true);
+            assert!(next > start, "{start}: {next}");
+            let back = move_slider(find_position(start, low, high) - 1.0, start, low, high, true);
+            assert!(back < start || start == low, "{start}: {back}");
+        }
+        assert_eq!(move_slider(find_position(42.0, low, high), 42.0, low, high, true).to_bits(), 42_f64.to_bits());
+        let mut value: f64 = 1.0;
+        for expected in 2..=60 {
+            value = move_slider(find_position(value, low, high) + 1.0, value, low, high, true);
+            assert!((value - f64::from(expected)).abs() < 0.5 || value > 43.0, "{expected}: {value}");
         }
     }
 

@@ -22,6 +22,7 @@ use crate::rule::job::load_readable_job;
 use crate::view::job as view;
 
 pub use crate::view::job::list::{JobFilter, list, search};
+pub use crate::view::job::released::count_releases;
 pub use cancel::cancel;
 pub use draft::{draft_create, draft_delete, draft_get, draft_list, draft_propose, draft_update};
 pub use hold::{hold_dataset, pause, release_dataset, resume};

@@ -2,6 +2,7 @@
 
 pub mod list;
 mod live;
+pub mod released;
 
 use std::collections::HashMap;
 

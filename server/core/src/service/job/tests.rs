@@ -7,9 +7,11 @@ mod lapse;
 mod leave;
 mod logged;
 
-use undertone_api::id::DatasetId;
+use std::collections::BTreeMap;
+
+use undertone_api::id::{ConsortiumId, DatasetId};
 use undertone_api::job::dp_sgd::{ArmResult, Report as DpSgdReport};
-use undertone_api::job::{Approval, JobState, Measurement, NewJob, ParticipantState, RefuseRequest, Report, Spec};
+use undertone_api::job::{Approval, Job, JobState, Measurement, NewJob, ParticipantState, RefuseRequest, Report, Spec};
 use undertone_api::page::PageQuery;
 use undertone_api::plan::NewPlan;
 use undertone_api::problem::Code;
@@ -20,7 +22,7 @@ use crate::compute::AT_A_TIME;
 use crate::fairness::WorkOwner;
 use crate::service::approval::{approve, decide, refuse};
 use crate::service::finish::{PartOutcome, finish};
-use crate::service::job::{cancel, get, progress};
+use crate::service::job::{cancel, count_releases, get, progress};
 use crate::service::measurement::measure;
 use crate::service::offer::{self, OfferRequest, WorkOffer};
 use crate::service::plan::plan;
@@ -52,6 +54,14 @@ on_both! {
         }
         let running = world.job(job.summary.id).await;
         assert_eq!((running.summary.state, running.summary.rounds_done), (JobState::Running, 1));
+        let paid = |job: &Job| -> BTreeMap<_, _> {
+            job.participants.iter().filter(|part| part.releases > 0).map(|part| (part.dataset, part.releases)).collect()
+        };
+        let released = count_releases(&app.ctx, &world.sites[0].steward, job.summary.consortium).await.unwrap();
+        assert_eq!(released, paid(&running), "one job");
+        assert_eq!(released.len(), 2, "both private sites have released");
+        let other = ConsortiumId(Uuid::nil());
+        assert_eq!(count_releases(&app.ctx, &world.sites[0].steward, other).await.unwrap_err().code(), Code::NotFound);
         assert_eq!(running.participants[1].state, ParticipantState::Running);
         assert!(running.participants[1].epsilon_spent.unwrap() <= running.participants[1].epsilon_reserved.unwrap());
         for site in [1, 2] {

@@ -20,6 +20,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use leptos::prelude::*;
+use leptos::task::spawn_local;
 use serde::{Deserialize, Serialize};
 use undertone_api::id::JobId;
 
@@ -61,8 +62,8 @@ pub struct Live {
     pub log: String,
 }
 
-/// Renders a job that keeps itself up to date. The children are the pending decisions in the state in which the page
-/// was rendered; they are removed when the state changes.
+/// Renders a job that keeps itself up to date. The children are the viewer's decisions and actions in the job's state:
+/// when the state changes, they are hidden until the page's parts for the new state have arrived.
 #[island]
 pub fn LiveJob(
     /// The job.
@@ -77,7 +78,8 @@ pub fn LiveJob(
 }
 
 fn alive(job: JobId, first: Live, children: Children) -> impl IntoView {
-    let began = first.state.clone();
+    // The state of the displayed decisions.
+    let decided = RwSignal::new(first.state.clone());
     let live = RwSignal::new(first);
     // Consecutive failures: the connection is lost while it is not zero.
     let failed = RwSignal::new(0_u32);
@@ -85,6 +87,17 @@ fn alive(job: JobId, first: Live, children: Children) -> impl IntoView {
         if !live.with_untracked(|live| live.over) {
             let look = Rc::new(move || -> listen::Looking { Box::pin(look(job, live)) });
             listen::follow(format!("/ui/events?job={job}"), Duration::ZERO, failed, look);
+        }
+    });
+
+    Effect::new(move |_| {
+        let state = live.read().state.clone();
+        if state != decided.get_untracked() {
+            spawn_local(async move {
+                if follow::refresh().await.is_some() {
+                    decided.set(state);
+                }
+            });
         }
     });
 
@@ -113,7 +126,7 @@ fn alive(job: JobId, first: Live, children: Children) -> impl IntoView {
             </p>
             <div inner_html=part(|live| &live.reason)></div>
         </section>
-        <div class="decisions" hidden=move || live.read().state != began>{children()}</div>
+        <div class="decisions" hidden=move || live.read().state != decided.get()>{children()}</div>
         <section class="panel troubles" hidden=move || live.read().troubles.is_empty() inner_html=part(|live| &live.troubles)></section>
         <div class="results" inner_html=part(|live| &live.result)></div>
         <section class="panel" inner_html=part(|live| &live.parties)></section>

@@ -40,8 +40,12 @@ pub fn Follow(
     }
 }
 
-/// Fetches the displayed page, and replaces its parts.
 async fn look() -> Option<bool> {
+    refresh().await.map(|()| false)
+}
+
+/// Fetches the displayed page, and replaces its parts; `None` without an answer.
+pub(super) async fn refresh() -> Option<()> {
     let text = fetch::get(&window().location().href().ok()?).await?;
     let fetched = DomParser::new().ok()?.parse_from_string(&text, SupportedType::TextHtml).ok()?;
     let parts = document().query_selector_all("[data-live]").ok()?;
@@ -50,7 +54,7 @@ async fn look() -> Option<bool> {
             take_over(&part, &fetched);
         }
     }
-    Some(false)
+    Some(())
 }
 
 /// Replaces a part with that of the fetched page; keeps the focus on a link in it.

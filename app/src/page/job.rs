@@ -62,14 +62,13 @@ pub(crate) fn job() -> AnyView {
             summary.title,
             view! {
                 <LiveJob job=id first>
-                    {refusal}
-                    {decisions}
+                    <div class="decisions-now" data-live="decisions">{refusal}{decisions}</div>
                 </LiveJob>
                 {plan_links}
                 {rehearsals}
                 {timeline}
                 {audit}
-                <section class="panel"><h2>{kind::title(&job.spec)}</h2>
+                <section class="panel" data-live="facts"><h2>{kind::title(&job.spec)}</h2>
                     <dl class="facts">
                         {facts.into_iter().map(|(term, what)| view! { <div><dt>{term}</dt><dd>{what}</dd></div> }).collect_view()}
                         {origin}

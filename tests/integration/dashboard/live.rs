@@ -49,6 +49,9 @@ async fn page_shows_new_round_without_reload_after_server_crash() -> TestResult<
     let first_round =
         visitor.wait("a first round", NUMBER, Vec::new(), ROUND, |number| number.as_u64() > Some(1)).await?;
 
+    // The actions of the new state appear without a reload.
+    visitor.browser.see(".decisions:not([hidden])", "Hold the job for one").await?;
+
     stage.kill_server();
     visitor.browser.see(".connection.lost", "Connection lost").await?;
     stage.start_server()?;

@@ -48,7 +48,7 @@ pub mod words;
 #[cfg(feature = "ssr")]
 pub use asset::{Asset, assets};
 #[cfg(feature = "ssr")]
-pub use page::report_document;
+pub use page::{OfferedAccount, offer_accounts, report_document};
 #[cfg(feature = "ssr")]
 pub use request::DashboardRequest;
 #[cfg(feature = "ssr")]

@@ -47,6 +47,7 @@ pub(crate) use compare::compare;
 pub(crate) use dataset::dataset;
 pub(crate) use datasets::datasets;
 pub(crate) use draft::draft;
+pub use enter::{OfferedAccount, offer_accounts};
 pub(crate) use enter::{accept, home, new_consortium, reset, second_factor, sign_in};
 pub(crate) use job::job;
 pub(crate) use job_log::job_log;

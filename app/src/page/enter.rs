@@ -2,6 +2,7 @@
 
 mod accept;
 mod code;
+mod offer;
 mod reset;
 
 use leptos::prelude::*;
@@ -18,6 +19,7 @@ use crate::{path, viewer};
 
 pub(crate) use accept::accept;
 pub(crate) use code::second_factor;
+pub use offer::{OfferedAccount, offer_accounts};
 pub(crate) use reset::reset;
 
 /// Redirects to the member's most likely destination.
@@ -71,6 +73,7 @@ pub(crate) fn sign_in() -> AnyView {
     render_page(PagePlace::Outside, async |context| {
         let to = parse_destination(&context.query);
         let provider = provider::render_sign_in(&context, &to);
+        let offered = offer::render_offered(&to);
         let button = view! { <button type="submit">"Sign in with a passkey"</button> };
         let passkey = render_passkey_form(PasskeyCeremony::SignIn, "passkey-sign-in", vec![("to", to.clone())], button);
         let passkey = view! { {passkey}{render_passkey_script()} };
@@ -86,6 +89,9 @@ pub(crate) fn sign_in() -> AnyView {
         Ok(PageContent::new(
             "Sign in",
             view! {
+                <p class="lead">"With Undertone, organizations that may not pool their data learn from it together. The data stay at their sites. \
+                    What leaves is noisy or shared by many people, and two ledgers limit what it may cost the people in the data."</p>
+                {offered}
                 {provider::render_failure(&context)}{form}{passkey}{provider}
                 <p class="hint">"There is no open registration: members join by invitation link. A new server prints its operator's link at its first start."</p>
             },

@@ -10,6 +10,7 @@ use undertone_api::member::{NewMember, RoleScope};
 use undertone_api::organization::{InvitationPurpose, NewInvitation};
 use undertone_api::session::Session;
 use undertone_api::signed::ApprovalKey;
+use undertone_server::OfferedAccount;
 use undertone_server_core::auth::Actor;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::service::{consortium, invitation, session, setup};
@@ -86,6 +87,24 @@ impl DemoConsortium {
             println!("  {:width$}  {}  {}", person.name, person.email, person.password);
         }
         println!("\n  Everything is under {}\n", dir.display());
+    }
+
+    /// Offers the accounts on the sign-in page, if this server listens on loopback alone.
+    pub(super) fn offer_accounts(&self, ctx: &Ctx) {
+        if !ctx.config.http.ip().is_loopback() {
+            return;
+        }
+        let offered = self.people.iter().enumerate().map(|(place, person)| OfferedAccount {
+            label: format!("Enter as {}", person.name),
+            roles: if place == 0 {
+                "Consortium admin, with public data: plans jobs and sees each account.".to_owned()
+            } else {
+                "Data steward with private data: approves jobs and sets budgets.".to_owned()
+            },
+            email: person.email.clone(),
+            password: person.password.clone(),
+        });
+        undertone_server::offer_accounts(offered.collect());
     }
 }
 

@@ -169,6 +169,7 @@ async fn play(
     let recipe = DemoRecipe::new(options.data.as_deref())?;
     let consortium = DemoConsortium::establish(ctx, &recipe).await?;
     consortium.print(ctx, dir);
+    consortium.offer_accounts(ctx);
     // The recognizers and the worker processes end when these values are dropped, however the demo ends.
     let recognizers = LocalRecognizers::start().await?;
     let _workers = data::start_sites(ctx, dir, program, &recipe, &consortium, recognizers.as_ref()).await?;

@@ -146,12 +146,17 @@ impl RecordingChoices {
         let tests = ["--hold-out", "1"];
         let public = vec![
             private("public-speech", self.public),
-            DatasetRecipe { name: "common-test", choice: with(self.test, &tests), first: None, test: Some("common") },
+            DatasetRecipe {
+                name: "common-test",
+                choice: with(self.test, &tests),
+                first: None,
+                test: Some("common-test"),
+            },
             DatasetRecipe {
                 name: "outlier-test",
                 choice: with(self.outlier.clone(), &["--skip", &rest, "--hold-out", "1"]),
                 first: None,
-                test: Some("outlier"),
+                test: Some("outlier-test"),
             },
         ];
         let party = |name, email, site, datasets| PartyRecipe { name, email, site, datasets };

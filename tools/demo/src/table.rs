@@ -24,7 +24,7 @@ fn arms(report: &DpSgd, spec: &DpSgdSpec) -> String {
     let tests: Vec<&str> = spec.tests.iter().map(|test| test.name.as_str()).collect();
     let mut text = format!("{:<34}{:>8}{:>9}", "arm", "rounds", "seconds");
     for test in &tests {
-        let _ = write!(text, "{:>12}", format!("{test} %"));
+        let _ = write!(text, "{:>16}", format!("{test} %"));
     }
     text.push('\n');
     for arm in &report.arms {
@@ -37,7 +37,7 @@ fn arms(report: &DpSgd, spec: &DpSgdSpec) -> String {
         for test in &tests {
             let cell = arm.tests.iter().find(|result| result.test == *test);
             let cell = cell.map_or_else(|| "-".to_owned(), |result| format!("{:.2}", 100.0 * result.accuracy));
-            let _ = write!(text, "{cell:>12}");
+            let _ = write!(text, "{cell:>16}");
         }
         text.push('\n');
     }

@@ -1,13 +1,13 @@
 //! Several jobs side by side: the accuracy of their models, the cost to each party, and their differences.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use leptos::prelude::*;
 use serde_json::Value;
 use undertone_api::id::{ConsortiumId, JobId};
 use undertone_api::job::{JobState, JobSummary};
 use undertone_api::problem::{Problem, Violation};
-use undertone_api::report::{LevelDerivation, ReportFile};
+use undertone_api::report::{ArmComparison, LevelDerivation, ReportFile};
 use undertone_server_core::service;
 
 use super::{list_newest_jobs, render_empty};
@@ -113,19 +113,22 @@ fn number_titles(reports: &[(JobId, ReportFile)]) -> Vec<String> {
         .collect()
 }
 
+/// Lists the results that represent a job: those of the private arm, if it has one.
+fn list_shown(report: &ReportFile) -> Vec<&ArmComparison> {
+    let is_private = |one: &&ArmComparison| one.arm == "private";
+    let has_private = report.comparison.iter().any(|one| is_private(&one));
+    report.comparison.iter().filter(|one| !has_private || is_private(one)).collect()
+}
+
 /// Renders the models' accuracy by test set and arm, with intervals.
 fn render_accuracy(reports: &[(JobId, ReportFile)]) -> AnyView {
     let names = number_titles(reports);
     let mut tests: BTreeMap<String, Vec<IntervalEstimate>> = BTreeMap::new();
     for ((_, report), name) in reports.iter().zip(&names) {
-        let arms = report.comparison.iter().map(|one| one.arm.as_str()).collect::<std::collections::BTreeSet<_>>();
-        for one in &report.comparison {
-            // The private arm represents a job with several arms.
-            if arms.contains("private") && one.arm != "private" {
-                continue;
-            }
-            let name =
-                if arms.len() > 1 && !arms.contains("private") { format!("{name}, {}", one.arm) } else { name.clone() };
+        let shown = list_shown(report);
+        let arms = shown.iter().map(|one| one.arm.as_str()).collect::<BTreeSet<_>>();
+        for one in &shown {
+            let name = if arms.len() > 1 { format!("{name}, {}", one.arm) } else { name.clone() };
             tests.entry(one.test.clone()).or_default().push(IntervalEstimate::with_wilson_interval(
                 name,
                 one.accuracy,
@@ -161,7 +164,7 @@ fn render_costs(reports: &[(JobId, ReportFile)], consortium: ConsortiumId) -> An
     let names = number_titles(reports);
     let mut rows = Vec::new();
     for ((id, report), name) in reports.iter().zip(names) {
-        let rounds = report.comparison.iter().map(|one| one.rounds).max().unwrap_or_default();
+        let rounds = list_shown(report).iter().map(|one| one.rounds).max().unwrap_or_default();
         if report.privacy.is_empty() {
             rows.push(view! {
                 <tr><th scope="row"><a href=path::job(consortium, *id)>{name.clone()}</a></th>
@@ -200,15 +203,18 @@ fn render_costs(reports: &[(JobId, ReportFile)], consortium: ConsortiumId) -> An
 
 /// Renders the fields of the specs that differ.
 fn render_differences(reports: &[(JobId, ReportFile)], consortium: ConsortiumId) -> AnyView {
+    let parties = reports.iter().flat_map(|(_, report)| &report.privacy);
+    let datasets: BTreeMap<String, String> =
+        parties.map(|party| (party.dataset.to_string(), party.dataset_name.clone())).collect();
     let specs: Vec<BTreeMap<String, String>> = reports
         .iter()
         .map(|(_, report)| {
             let mut flat = BTreeMap::new();
-            flatten("", &serde_json::to_value(&report.proposal.spec).unwrap_or_default(), &mut flat);
+            flatten("", &serde_json::to_value(&report.proposal.spec).unwrap_or_default(), &datasets, &mut flat);
             flat
         })
         .collect();
-    let fields: std::collections::BTreeSet<&String> = specs.iter().flat_map(BTreeMap::keys).collect();
+    let fields: BTreeSet<&String> = specs.iter().flat_map(BTreeMap::keys).collect();
     let paths: Vec<&String> =
         fields.into_iter().filter(|field| specs.iter().any(|spec| spec.get(*field) != specs[0].get(*field))).collect();
     if paths.is_empty() {
@@ -238,15 +244,21 @@ fn render_differences(reports: &[(JobId, ReportFile)], consortium: ConsortiumId)
     .into_any()
 }
 
-/// Collects every value of a document by its path.
-fn flatten(at: &str, value: &Value, flat: &mut BTreeMap<String, String>) {
+/// Collects every value of a document by its path. An entry of a list that is about a dataset has the dataset's name in
+/// its path, so that the same dataset is compared wherever it stands in the list.
+fn flatten(at: &str, value: &Value, datasets: &BTreeMap<String, String>, flat: &mut BTreeMap<String, String>) {
     let below = |name: &str| if at.is_empty() { name.to_owned() } else { format!("{at}.{name}") };
     match value {
-        Value::Object(fields) => fields.iter().for_each(|(name, value)| flatten(&below(name), value, flat)),
-        Value::Array(items) => {
-            items.iter().enumerate().for_each(|(index, value)| flatten(&below(&index.to_string()), value, flat));
-        }
+        Value::Object(fields) => fields.iter().for_each(|(name, value)| flatten(&below(name), value, datasets, flat)),
+        Value::Array(items) => items.iter().enumerate().for_each(|(index, value)| {
+            let dataset = value.get("dataset").and_then(Value::as_str).and_then(|id| datasets.get(id));
+            let name = dataset.cloned().unwrap_or_else(|| index.to_string());
+            flatten(&below(&name), value, datasets, flat);
+        }),
         Value::Null => {}
+        Value::Number(number) if number.is_f64() => {
+            flat.insert(at.to_owned(), words::number(number.as_f64().unwrap_or_default()));
+        }
         Value::String(text) => drop(flat.insert(at.to_owned(), text.clone())),
         other => drop(flat.insert(at.to_owned(), other.to_string())),
     }
@@ -274,8 +286,13 @@ mod tests {
     #[test]
     fn specs_are_compared_value_by_value() {
         let mut flat = BTreeMap::new();
-        flatten("", &json!({"a": {"b": [1, "x"]}, "c": null}), &mut flat);
-        assert_eq!(flat, [("a.b.0", "1"), ("a.b.1", "x")].map(|(a, b)| (a.to_owned(), b.to_owned())).into());
+        let datasets = BTreeMap::from([("7".to_owned(), "ward-a".to_owned())]);
+        let spec =
+            json!({"a": {"b": [1, "x"]}, "c": null, "parties": [{"dataset": "7", "rate": 0.300_000_000_000_046_56}]});
+        flatten("", &spec, &datasets, &mut flat);
+        let expected =
+            [("a.b.0", "1"), ("a.b.1", "x"), ("parties.ward-a.dataset", "7"), ("parties.ward-a.rate", "0.3")];
+        assert_eq!(flat, expected.map(|(a, b)| (a.to_owned(), b.to_owned())).into());
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

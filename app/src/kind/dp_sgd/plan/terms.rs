@@ -1,6 +1,7 @@
 //! A plan's open terms: the ranges within which each owner of charged data sets noise, clip, sampling rate and rounds.
 
 use serde::{Deserialize, Serialize};
+#[cfg(feature = "ssr")]
 use undertone_api::job::dp_sgd::Spec;
 use undertone_api::job::{OpenTerm, TermName};
 

@@ -32,6 +32,7 @@ pub mod masked_rounds;
 pub mod normalize;
 pub mod outbox;
 pub mod panics;
+mod passphrase;
 pub mod pins;
 pub mod policy;
 pub mod progress;

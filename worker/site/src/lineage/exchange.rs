@@ -28,6 +28,7 @@ use crate::config::ConfigError;
 use crate::dataset_meta::description::DatasetDescription;
 use crate::datasets::scan;
 use crate::folder::{Folder, FolderError, sync_folder};
+use crate::passphrase::seal_with;
 use crate::policy::{Policy, PolicyError};
 use crate::store::{Store, StoreError};
 
@@ -195,8 +196,8 @@ fn seal(file: &Path, text: &[u8], passphrase: SecretString) -> Result<(), Exchan
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let out = options.open(&part).map_err(FolderError::io("create", &part))?;
-    let written = age::Encryptor::with_user_passphrase(passphrase)
-        .wrap_output(&out)
+    let written = seal_with(passphrase)
+        .and_then(|sealing| sealing.wrap_output(&out))
         .and_then(|mut sealed| sealed.write_all(text).map(|()| sealed))
         .and_then(age::stream::StreamWriter::finish)
         .and_then(|_| out.sync_all());

@@ -16,6 +16,7 @@ use crate::books::LedgerBooks;
 use crate::clock::format_time;
 use crate::dataset_meta::META_FILE;
 use crate::folder::{Folder, FolderError, check_name, create_private, sync_folder};
+use crate::passphrase::seal_with;
 use crate::store::Store;
 
 /// The name of the format.
@@ -94,8 +95,8 @@ pub(super) fn write(
     let failed = FolderError::io("write", Path::new("the backup"));
     let outcome = match passphrase {
         None => write_tar(out, &about, &all).map(drop),
-        Some(passphrase) => age::Encryptor::with_user_passphrase(passphrase)
-            .wrap_output(out)
+        Some(passphrase) => seal_with(passphrase)
+            .and_then(|sealing| sealing.wrap_output(out))
             .and_then(|sealed| write_tar(sealed, &about, &all))
             .and_then(age::stream::StreamWriter::finish)
             .map(drop),

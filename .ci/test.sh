@@ -21,7 +21,8 @@ tests_log=$(mktemp "${TMPDIR:-/tmp}/undertone-tests.XXXXXX")
 scenarios_log=$tests_log.scenarios
 python_log=$tests_log.python
 scenarios=
-trap 'rm -f "$tests_log" "$scenarios_log" "$python_log"; [ -z "$scenarios" ] || kill "$scenarios" 2>/dev/null' EXIT
+memory_folder=
+trap 'rm -rf "$tests_log" "$scenarios_log" "$python_log" ${memory_folder:+"$memory_folder"}; [ -z "$scenarios" ] || kill "$scenarios" 2>/dev/null' EXIT
 
 # Where it cannot be had, the tests that align speech say so and pass.
 make_aligner() { UNDERTONE_ALIGNER=$(.ci/aligner.sh) && export UNDERTONE_ALIGNER || say "no PocketSphinx: alignment is not tested"; }
@@ -44,11 +45,25 @@ make_python() { UNDERTONE_PYTHON=$(.ci/python.sh tools) || say "no Python packag
 # .ci/setup.sh has installed it.
 find_softhsm() { UNDERTONE_SOFTHSM=$(ls /usr/lib/softhsm/libsofthsm2.so) && export UNDERTONE_SOFTHSM; }
 
+# Ledgers, databases and work folders are synced to the disk at each step, and most tests spend their time on that. Where there
+# is enough memory, they keep their files in it: they stop processes, never the power.
+use_memory() {
+  local free available
+  free=$(df --output=avail --block-size=1M /dev/shm 2>/dev/null | tail -1)
+  available=$(awk '/^MemAvailable:/ { print int($2 / 1024) }' /proc/meminfo)
+  if [ "${free:-0}" -ge 8192 ] && [ "${available:-0}" -ge 12288 ] && memory_folder=$(mktemp -d /dev/shm/undertone-tests.XXXXXX); then
+    # PostgreSQL runs as another user.
+    chmod 711 "$memory_folder"
+    export TMPDIR=$memory_folder
+  fi
+}
+
 # The scenarios (target `integration`) wait for programs most of the time, so they run beside all other tests, and are shown after them.
 run_tests() {
   local all=(cargo test --workspace --locked --no-fail-fast) others failed=0
   # "Executable tests/adoption.rs (target/debug/deps/adoption-0123456789abcdef)" of every target that is no unit test.
   "${all[@]}" --no-run 2>&1 | tee "$tests_log" || return 1
+  use_memory
   mapfile -t others < <(sed -nE 's/^ *Executable [^u].* \(.*\/deps\/(.+)-[0-9a-f]{16}\)$/--test=\1/p' "$tests_log" | grep -vx -e --test=integration)
   .ci/with-postgres.sh "${all[@]}" --test integration >"$scenarios_log" 2>&1 &
   scenarios=$!

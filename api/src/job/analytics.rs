@@ -47,13 +47,16 @@ pub use layout::{
     LEAST_WEIGHT, LayoutError, MOST_CELLS, MOST_LENGTH, RADIUS, ResolvedQuery, VectorBlock, VectorLayout,
 };
 pub use query::{AggregateMeasure, ContributionLimits, DatePeriod, GroupKey, TableAggregate, TableQuery};
-pub use report::{AggregateResult, AnalyticsError, CellResult, QueryResult, Report};
+pub use report::{AggregateResult, AnalyticsError, CellResult, QueryResult, Report, ResultLine};
 pub use resolve::{CodeBounds, MOST_EDGES};
 pub use resolve_error::ResolveError;
 pub use statistic::{BlockStatistic, CentredColumn, LEVELS};
 
 /// The series in which the vectors are averaged, in one round: number 1.
 pub const VECTOR: &str = "vector";
+
+/// The file of the report's numbers, in Parquet.
+pub const NUMBERS_FILE: &str = "numbers.parquet";
 
 /// A participant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 //!
 //! Every participant does the same: it reads its table unit by unit, adds the contribution of each unit to integer
 //! sums, and releases them once with discrete Gaussian noise. The first participant then computes the report from the
-//! average. Counts and values of private rows leave in no other way, and are in no log.
+//! average, and stores its numbers as a file. Counts and values of private rows leave in no other way, and are in no log.
 
 mod error;
 
@@ -10,13 +10,14 @@ use std::time::{Duration, Instant};
 
 use undertone_api::dataset::SizeClass;
 use undertone_api::job::Report as AnyReport;
-use undertone_api::job::analytics::{Spec, VECTOR, VectorLayout};
+use undertone_api::job::analytics::{NUMBERS_FILE, Spec, VECTOR, VectorLayout};
 use undertone_api::table::TableColumn;
 
 use crate::dp::clip::{Clip, ClippedSum};
 use crate::dp::randomness::Purpose;
-use crate::run::{Averaging, RoundKey, RoundProgress, RunError, check_cancelled};
+use crate::run::{Artifacts, Averaging, RoundKey, RoundProgress, RunError, check_cancelled};
 use crate::tables::dataset::{TableReader, read_meta};
+use crate::tables::numbers::encode_numbers;
 
 pub use error::AnalyticsError;
 
@@ -36,7 +37,7 @@ const STRIDE: u64 = 1 << 10;
 ///
 /// # Errors
 /// [`RunError`] when it ends without a result.
-pub fn run(spec: &Spec, exchange: &mut impl Averaging) -> Result<(), RunError> {
+pub fn run(spec: &Spec, exchange: &mut (impl Averaging + Artifacts)) -> Result<(), RunError> {
     let own = exchange.participant();
     let id = own.dataset;
     if !spec.is_participant(id) {
@@ -65,6 +66,7 @@ pub fn run(spec: &Spec, exchange: &mut impl Averaging) -> Result<(), RunError> {
     }
     let sums: Vec<f64> = average.mean.iter().map(|mean| f64::from(*mean) * f64::from(average.contributors)).collect();
     let report = spec.report(&sums, average.contributors).map_err(AnalyticsError::Average)?;
+    exchange.put_file(NUMBERS_FILE, encode_numbers(&report).map_err(AnalyticsError::Numbers)?)?;
     exchange.submit_report(AnyReport::Analytics(report))
 }
 

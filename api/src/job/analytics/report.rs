@@ -142,37 +142,64 @@ impl Spec {
     }
 }
 
+/// A number of a report with its place: a line of the files with results.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ResultLine<'a> {
+    /// The name of the query.
+    pub query: &'a str,
+    /// The group: `sex=female; ward=a`, empty for a query without keys.
+    pub group: String,
+    /// The aggregate.
+    pub aggregate: &'a AggregateResult,
+    /// The number.
+    pub number: &'a NumberEstimate,
+}
+
+impl QueryResult {
+    fn name_group(&self, cell: &CellResult) -> String {
+        let keys = self.keys.iter().zip(&cell.groups).map(|(key, group)| format!("{key}={group}"));
+        keys.collect::<Vec<_>>().join("; ")
+    }
+}
+
 impl Report {
+    /// Returns the numbers of all queries, in their order.
+    pub fn lines(&self) -> impl Iterator<Item = ResultLine<'_>> {
+        let cells = self.queries.iter().flat_map(|query| query.cells.iter().map(move |cell| (query, cell)));
+        cells.flat_map(|(query, cell)| {
+            let line = move |aggregate, number| ResultLine {
+                query: &query.name,
+                group: query.name_group(cell),
+                aggregate,
+                number,
+            };
+            cell.aggregates
+                .iter()
+                .flat_map(move |aggregate| aggregate.numbers.iter().map(move |number| line(aggregate, number)))
+        })
+    }
+
     /// Returns the report as CSV (RFC 4180): one line for each number. A number that noise hides has an empty value; dates
     /// are written as `2026-01-31`.
     pub fn to_csv(&self) -> String {
         let mut text = "query,group,aggregate,number,value,low,high,noise,sampling\r\n".to_owned();
-        for query in &self.queries {
-            for cell in &query.cells {
-                let group: Vec<String> =
-                    query.keys.iter().zip(&cell.groups).map(|(key, group)| format!("{key}={group}")).collect();
-                for aggregate in &cell.aggregates {
-                    for number in &aggregate.numbers {
-                        let digits = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
-                        let place = |value: f64| {
-                            aggregate.find_date(value).map_or_else(|| value.to_string(), |date| date.to_string())
-                        };
-                        let fields = [
-                            quote(&query.name),
-                            quote(&group.join("; ")),
-                            quote(&aggregate.label),
-                            quote(&number.label),
-                            number.value.map(place).unwrap_or_default(),
-                            place(number.low),
-                            place(number.high),
-                            number.noise.to_string(),
-                            digits(number.sampling),
-                        ];
-                        text.push_str(&fields.join(","));
-                        text.push_str("\r\n");
-                    }
-                }
-            }
+        for ResultLine { query, group, aggregate, number } in self.lines() {
+            let digits = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
+            let place =
+                |value: f64| aggregate.find_date(value).map_or_else(|| value.to_string(), |date| date.to_string());
+            let fields = [
+                quote(query),
+                quote(&group),
+                quote(&aggregate.label),
+                quote(&number.label),
+                number.value.map(place).unwrap_or_default(),
+                place(number.low),
+                place(number.high),
+                number.noise.to_string(),
+                digits(number.sampling),
+            ];
+            text.push_str(&fields.join(","));
+            text.push_str("\r\n");
         }
         text
     }

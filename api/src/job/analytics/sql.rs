@@ -114,7 +114,7 @@ impl StatementReader<'_> {
             (!query.locks.is_empty(), "FOR UPDATE", "a query reads"),
             (query.for_clause.is_some(), "FOR", "a query returns a table"),
             (query.settings.is_some(), "SETTINGS", "remove it"),
-            (query.format_clause.is_some(), "FORMAT", "download the result as CSV or JSON"),
+            (query.format_clause.is_some(), "FORMAT", "download the result as CSV, Parquet or JSON"),
             (!query.pipe_operators.is_empty(), "|>", "write one SELECT over the table"),
         ];
         refuse(&refusals)?;

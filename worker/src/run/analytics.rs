@@ -40,9 +40,9 @@ const STRIDE: u64 = 1 << 10;
 pub fn run(spec: &Spec, exchange: &mut (impl Averaging + Artifacts)) -> Result<(), RunError> {
     let own = exchange.participant();
     let id = own.dataset;
-    if !spec.is_participant(id) {
+    let Some(site) = spec.find_site(id) else {
         return Err(AnalyticsError::NotParticipant(own.dataset_name.clone()).into());
-    }
+    };
     let layout = spec.layout().map_err(AnalyticsError::Layout)?;
     let folder = exchange.dataset(id)?;
     let rows = read_meta(&folder)?.rows;
@@ -54,10 +54,11 @@ pub fn run(spec: &Spec, exchange: &mut (impl Averaging + Artifacts)) -> Result<(
         RoundProgress::Untouched if exchange.is_closed(ROUND)? => {}
         RoundProgress::Untouched => {
             let table = TableReader::open(&folder)?;
-            let sum = sum_contributions(spec, &layout, &table, &|| check_cancelled(exchange))?;
+            let sum = sum_contributions(spec, (&layout, site), &table, &|| check_cancelled(exchange))?;
             let clearance = exchange.clear(ROUND)?;
             let release = sum.release(1.0, clearance, &exchange.draw_randomness(Purpose::Noise));
-            exchange.send_vector(ROUND, release.map_err(AnalyticsError::Release)?.into())?;
+            let release = release.map_err(AnalyticsError::Release)?;
+            exchange.send_vector(ROUND, release.keep_only(&layout.own_coordinates(site)).into())?;
         }
     }
     let average = exchange.fetch_average(ROUND)?;
@@ -70,14 +71,15 @@ pub fn run(spec: &Spec, exchange: &mut (impl Averaging + Artifacts)) -> Result<(
     exchange.submit_report(AnyReport::Analytics(report))
 }
 
-/// Returns the sum of the contributions of all units of a table. `check` is called at intervals, and ends the run.
+/// Returns the sum of the contributions of all units of a table, which is that of the participant at a position. `check`
+/// is called at intervals, and ends the run.
 ///
 /// # Errors
 /// [`RunError::Failed`] if the table declares a column otherwise than the job, or cannot be read, and the error of
 /// `check`.
 fn sum_contributions(
     spec: &Spec,
-    layout: &VectorLayout,
+    (layout, site): (&VectorLayout, usize),
     table: &TableReader,
     check: &dyn Fn() -> Result<(), RunError>,
 ) -> Result<ClippedSum, RunError> {
@@ -90,7 +92,7 @@ fn sum_contributions(
             check()?;
         }
         units += 1;
-        sum.add_sparse(&layout.contribute(unit.rows()));
+        sum.add_sparse(&layout.contribute(site, unit.rows()));
         Ok::<_, RunError>(())
     })?;
     Ok(sum)
@@ -114,7 +116,7 @@ fn slowest_release(rows: SizeClass, columns: &[TableColumn], layout: &VectorLayo
         let began = Instant::now();
         // Units of one row: each has the whole cost of a unit.
         for row in &made_up {
-            std::hint::black_box(layout.contribute(std::iter::once(row.as_slice())));
+            std::hint::black_box(layout.contribute(0, std::iter::once(row.as_slice())));
         }
         slowest = slowest.max(began.elapsed());
     }

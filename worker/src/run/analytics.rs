@@ -77,7 +77,7 @@ pub fn run(spec: &Spec, exchange: &mut (impl Averaging + Artifacts)) -> Result<(
 /// # Errors
 /// [`RunError::Failed`] if the table declares a column otherwise than the job, or cannot be read, and the error of
 /// `check`.
-fn sum_contributions(
+pub fn sum_contributions(
     spec: &Spec,
     (layout, site): (&VectorLayout, usize),
     table: &TableReader,
@@ -113,12 +113,14 @@ fn slowest_release(rows: SizeClass, columns: &[TableColumn], layout: &VectorLayo
     let made_up: Vec<Vec<Option<i64>>> = (0..TIMED_ROWS).map(made_up).collect();
     let mut slowest = Duration::ZERO;
     for _ in 0..3 {
-        let began = Instant::now();
-        // Units of one row: each has the whole cost of a unit.
-        for row in &made_up {
-            std::hint::black_box(layout.contribute(0, std::iter::once(row.as_slice())));
+        // Units of one row, and units of two: they are summed in different ways, each at its greatest cost for a row.
+        for rows in [1, 2] {
+            let began = Instant::now();
+            for unit in made_up.chunks(rows) {
+                std::hint::black_box(layout.contribute(0, unit.iter().map(Vec::as_slice)));
+            }
+            slowest = slowest.max(began.elapsed());
         }
-        slowest = slowest.max(began.elapsed());
     }
     let per_row = slowest.as_secs_f64() / TIMED_ROWS as f64
         + READ_ROW.as_secs_f64()

@@ -291,8 +291,11 @@ impl VectorLayout {
         &self,
         site: usize,
         rows: impl Iterator<Item = &'a [Option<i64>]>,
-    ) -> BTreeMap<usize, i64> {
+    ) -> Vec<(usize, i64)> {
         let rows: Vec<&[Option<i64>]> = rows.collect();
+        if let [row] = rows[..] {
+            return self.contribute_row(site, row);
+        }
         let mut entries = BTreeMap::new();
         for query in &self.queries {
             let first = query.cells_of(site).start;
@@ -310,8 +313,24 @@ impl VectorLayout {
                 *count += 1;
                 let is_first = *count == 1;
                 for block in &self.blocks[query.blocks.clone()] {
-                    block.add_row(first + cell, row, is_first, &mut entries);
+                    block.visit_row(first + cell, row, is_first, |place, steps| {
+                        *entries.entry(place).or_default() += steps;
+                    });
                 }
+            }
+        }
+        entries.into_iter().collect()
+    }
+
+    /// Returns the contribution of a unit with one row, which each limit admits. Blocks have ascending coordinates, and a
+    /// statistic visits its own in ascending order, each once.
+    fn contribute_row(&self, site: usize, row: &[Option<i64>]) -> Vec<(usize, i64)> {
+        let mut entries = Vec::with_capacity(2 * self.blocks.len());
+        for query in self.queries.iter().filter(|query| query.limits.rows > 0 && query.limits.groups > 0) {
+            let Some(cell) = query.find_cell(row) else { continue };
+            for block in &self.blocks[query.blocks.clone()] {
+                let cell = query.cells_of(site).start + cell;
+                block.visit_row(cell, row, true, |place, steps| entries.push((place, steps)));
             }
         }
         entries
@@ -337,7 +356,8 @@ impl VectorBlock {
         self.weight as f64 / RADIUS as f64
     }
 
-    fn add_row(&self, cell: usize, row: &[Option<i64>], is_first: bool, entries: &mut BTreeMap<usize, i64>) {
+    /// Calls `visit` with the coordinates and the steps that a row adds to a cell.
+    fn visit_row(&self, cell: usize, row: &[Option<i64>], is_first: bool, mut visit: impl FnMut(usize, i64)) {
         let code = |column: &usize| row.get(*column).copied().flatten();
         if !self.columns.iter().all(|column| code(column).is_some()) {
             return;
@@ -345,9 +365,7 @@ impl VectorBlock {
         let code = |place: usize| self.columns.get(place).and_then(code).unwrap_or_default();
         let start = self.coordinates(cell).start;
         let weight = self.weight.cast_signed();
-        self.statistic.visit_entries(code, is_first, |place, value| {
-            *entries.entry(start + place).or_default() += value * weight;
-        });
+        self.statistic.visit_entries(code, is_first, |place, value| visit(start + place, value * weight));
     }
 }
 

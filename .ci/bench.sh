@@ -12,6 +12,9 @@ if [ "${1:-}" = accounting ]; then
   .ci/bits.sh
   UNDERTONE_PEER=$(.ci/peer.sh accounting)
   export UNDERTONE_PEER
+elif [ "${1:-}" = analytics ] && [ -z "${2:-}" ]; then
+  UNDERTONE_PEER=$(.ci/peer.sh analytics)
+  export UNDERTONE_PEER
 elif [ "${1:-}" = counting ] && [ -z "${2:-}" ]; then
   UNDERTONE_PEER=$(.ci/peer.sh counting)
   export UNDERTONE_PEER

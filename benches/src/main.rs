@@ -4,6 +4,7 @@
 
 mod accounting;
 mod active_learning;
+mod analytics;
 mod arms;
 mod attacks;
 mod bundle;
@@ -47,6 +48,11 @@ const MEASUREMENTS: &[Measurement] = &[
         name: "active_learning",
         what: "what sampling and k cost a classifier of real queries; uncertainty beside chance at equal labels; seconds",
         run: active_learning::run,
+    },
+    Measurement {
+        name: "analytics",
+        what: "errors of twelve queries on a table beside the planner's and OpenDP's; seconds and memory beside DataFusion",
+        run: analytics::run,
     },
     Measurement {
         name: "arms",

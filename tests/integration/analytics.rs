@@ -1,4 +1,5 @@
-//! Tables of three sites, analysed together: one noisy vector and one charge of each.
+//! The tutorial "From three hospitals' tables to Table One", as it is written: the declaration, the command, the policy
+//! and the statements come from its page.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -6,37 +7,48 @@ use std::time::Duration;
 
 use serde_json::json;
 use support::stage::{SiteDataset, TestConsortium, TestDatabase, TestResult, TestSite};
+use support::workspace;
 use undertone_api::budget::{EntryKind, NewBudget};
 use undertone_api::dataset::DatasetContent;
-use undertone_api::job::analytics::AggregateResult;
+use undertone_api::id::JobId;
+use undertone_api::job::analytics::sql::parse_queries;
+use undertone_api::job::analytics::{
+    AggregateResult, ContributionLimits, LEAST_SHARE, NUMBERS_FILE, Report as Numbers,
+};
 use undertone_api::job::{NewJob, Report};
 use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
 
 const JOB: Duration = Duration::from_mins(2);
-/// The tables, one at each site.
-const TABLES: [&str; 3] = ["north", "south", "west"];
-/// Patients of a table.
+/// The hospitals.
+const HOSPITALS: [&str; 3] = ["north", "south", "west"];
+/// Patients of a hospital.
 const PATIENTS: usize = 600;
-const SCHEMA: &str = r#"{ "unit": "patient", "columns": [
-    { "name": "age", "kind": "integer", "least": 0, "most": 100 },
-    { "name": "ward", "kind": "category", "values": ["a", "b"] }
-] }"#;
 
-/// Returns the age and the ward of a patient.
-fn patient(site: usize, patient: usize) -> (usize, &'static str) {
-    ((site * 17 + patient * 7) % 101, if patient.is_multiple_of(3) { "b" } else { "a" })
+/// Returns the blocks of a language on the tutorial's page.
+fn read_blocks(language: &str) -> TestResult<Vec<String>> {
+    let text = fs::read_to_string(workspace::root().join("docs/src/tutorials/table-one.md"))?;
+    let fence = format!("```{language}\n");
+    let blocks = text.split(&fence).skip(1);
+    Ok(blocks.filter_map(|rest| rest.split("```").next()).map(str::to_owned).collect())
 }
 
-fn patients() -> impl Iterator<Item = (usize, &'static str)> {
-    (0..TABLES.len()).flat_map(|site| (0..PATIENTS).map(move |number| patient(site, number)))
+/// Returns the age and the sex of a patient. Those of the hospitals differ.
+fn patient(hospital: usize, number: usize) -> (usize, &'static str) {
+    ((hospital * 15 + number * 7) % 80, if number.is_multiple_of(3 + hospital) { "male" } else { "female" })
+}
+
+fn patients(hospital: usize) -> impl Iterator<Item = (usize, &'static str)> {
+    (0..PATIENTS).map(move |number| patient(hospital, number))
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tables_of_three_sites_answer_one_job() -> TestResult<()> {
+async fn tables_of_three_hospitals_become_table_one() -> TestResult<()> {
     let mut stage = TestConsortium::set(TestDatabase::Sqlite, &["North", "South", "West"]).await?;
+    let policy = read_blocks("toml")?.pop().ok_or("a policy")?;
+    let kinds = policy.lines().find(|line| line.starts_with("kinds")).ok_or("the kinds of jobs")?;
     for (index, site) in stage.sites.iter_mut().enumerate() {
         add_table(site, index)?;
-        site.edit_policy("kinds = [\"dp_sgd\"]", "kinds = [\"analytics\"]")?;
+        site.edit_policy("kinds = [\"dp_sgd\"]", kinds)?;
         site.edit_policy("release_period_seconds = { ", "release_period_seconds = { analytics = 0.05, ")?;
         site.edit_policy("[budget.record]", "[budget.user]")?;
     }
@@ -44,54 +56,41 @@ async fn tables_of_three_sites_answer_one_job() -> TestResult<()> {
     let budget =
         NewBudget { unit: PrivacyUnit::User, epsilon: Epsilon::new(8.0)?, delta: Delta::new(1e-6)?, filter: None };
     let mut participants = Vec::new();
-    let mut columns = Vec::new();
-    for (site, name) in stage.sites.iter().zip(TABLES) {
-        let dataset = stage.dataset(name).await?;
-        let schema = dataset.table.ok_or("a registered table has its schema")?;
-        assert_eq!((dataset.content, schema.unit_column.as_str()), (DatasetContent::Table, "patient"));
+    let mut schema = None;
+    for (site, name) in stage.sites.iter().zip(HOSPITALS) {
+        let dataset = stage.dataset(&format!("{name}-patients")).await?;
+        let own = dataset.table.ok_or("a registered table has its schema")?;
+        assert_eq!((dataset.content, own.unit_column.as_str()), (DatasetContent::Table, "patient"));
         site.client.set_budget(dataset.id, &budget).await?;
         participants.push(json!({ "dataset": dataset.id }));
-        columns = schema.columns;
+        schema = Some(own);
     }
+    let statements = read_blocks("sql")?.join(";\n");
+    let parsed = parse_queries(&statements, &schema.ok_or("a schema")?, ContributionLimits::default())?;
     let plan: NewJob = serde_json::from_value(json!({
-        "title": "Ages of three hospitals",
+        "title": "Table One of three hospitals",
         "kind": "analytics",
         "spec": {
             "unit": "user",
             "participants": participants,
-            "columns": columns,
-            "queries": [
-                { "name": "ages", "aggregates": [{ "aggregate": "count" }, { "aggregate": "mean", "column": "age" }] },
-                { "name": "wards", "group_by": [{ "by": "values", "column": "ward" }], "aggregates": [
-                    { "aggregate": "histogram", "column": "age", "edges": [0, 50, 100] },
-                ] },
-            ],
-            "noise_multiplier": 2.0,
+            "columns": parsed.columns,
+            "queries": parsed.queries,
+            "noise_multiplier": 4.3,
             "quorum": 3,
             "deadline_seconds": 100,
         },
     }))?;
     let job = stage.sites[0].client.propose(stage.consortium, &plan).await?.summary.id;
-    for (site, name) in stage.sites.iter().zip(TABLES) {
-        site.client.approve(job, stage.dataset(name).await?.id).await?;
+    for (site, name) in stage.sites.iter().zip(HOSPITALS) {
+        site.client.approve(job, stage.dataset(&format!("{name}-patients")).await?.id).await?;
     }
     let done = stage.finish(job, JOB).await?;
-
     let Some(Report::Analytics(report)) = &done.report else { return Err("a finished job has its report".into()) };
-    assert_eq!((report.sites, report.queries.len()), (3, 2));
-    let ages = &report.queries[0].cells[0].aggregates;
-    let all = patients().count() as f64;
-    check_number(&ages[0], 0, all)?;
-    check_number(&ages[1], 0, patients().map(|(age, _)| age as f64).sum::<f64>() / all)?;
-    for (cell, ward) in report.queries[1].cells.iter().zip(["a", "b"]) {
-        assert_eq!(cell.groups, [ward]);
-        for (bin, is_old) in [false, true].into_iter().enumerate() {
-            let count = patients().filter(|(age, other)| *other == ward && (*age >= 50) == is_old).count();
-            check_number(&cell.aggregates[0], bin, count as f64)?;
-        }
-    }
-    for name in TABLES {
-        let dataset = stage.dataset(name).await?;
+    check_table_one(report)?;
+    check_drift(report)?;
+    check_file(&stage, job).await?;
+    for name in HOSPITALS {
+        let dataset = stage.dataset(&format!("{name}-patients")).await?;
         let entries = stage.operator.ledger(dataset.id).await?.items;
         let commits = entries.iter().filter(|entry| entry.kind == EntryKind::Commit);
         assert_eq!(commits.map(|entry| entry.count).sum::<u64>(), 1, "{name} releases one vector");
@@ -100,24 +99,77 @@ async fn tables_of_three_sites_answer_one_job() -> TestResult<()> {
     Ok(())
 }
 
+/// Adds the table of a hospital by the tutorial's command.
 fn add_table(site: &mut TestSite, index: usize) -> TestResult<()> {
-    let mut rows = "patient,age,ward\n".to_owned();
-    for number in 0..PATIENTS {
-        let (age, ward) = patient(index, number);
-        writeln!(rows, "{}-{number},{age},{ward}", TABLES[index])?;
+    let header = read_blocks("csv")?.pop().ok_or("rows")?;
+    let mut rows = format!("{}\n", header.lines().next().ok_or("a header")?);
+    for (number, (age, sex)) in patients(index).enumerate() {
+        let weight = 50 + number % 40;
+        // Two visits of each patient.
+        for month in 1..=2 {
+            writeln!(rows, "p-{number},{age},{sex},{weight}.5,{},2024-{month:02}-15", number % 5 == 0)?;
+        }
     }
-    let input = site.folder().join("patients.csv");
-    let schema = site.folder().join("patients.json");
-    fs::write(&input, rows)?;
-    fs::write(&schema, SCHEMA)?;
-    let input = input.to_str().ok_or("a path in UTF-8")?;
-    let schema = schema.to_str().ok_or("a path in UTF-8")?;
-    site.command(&["data", "add-table", "--name", TABLES[index], "--schema", schema, "--input", input])?;
-    site.holdings.push(SiteDataset::new(TABLES[index], "private", &[]));
+    let schema = read_blocks("toml")?.into_iter().next().ok_or("a declaration")?;
+    fs::write(site.folder().join("patients.csv"), rows)?;
+    fs::write(site.folder().join("patients.toml"), schema)?;
+    let command = read_blocks("sh")?.pop().ok_or("a command")?;
+    let place = |word: &str| match word.strip_prefix("patients.") {
+        Some(_) => site.folder().join(word).display().to_string(),
+        None => word.replace("north", HOSPITALS[index]),
+    };
+    let words: Vec<String> = command.split_whitespace().skip(1).map(place).collect();
+    site.command(&words.iter().map(String::as_str).collect::<Vec<_>>())?;
+    site.holdings.push(SiteDataset::new(&format!("{}-patients", HOSPITALS[index]), "private", &[]));
     Ok(())
 }
 
-/// Checks that a number has an interval that the exact one is in, up to five deviations of the noise.
+/// The first statement: the numbers of the hospitals together.
+fn check_table_one(report: &Numbers) -> TestResult<()> {
+    assert_eq!((report.sites, report.queries.len()), (3, 2));
+    let aggregates = &report.queries[0].cells[0].aggregates;
+    let all = || (0..HOSPITALS.len()).flat_map(patients);
+    let count = all().count() as f64;
+    check_number(&aggregates[0], 0, count)?;
+    check_number(&aggregates[1], 0, all().map(|(age, _)| age as f64).sum::<f64>() / count)?;
+    for (place, sex) in ["female", "male"].into_iter().enumerate() {
+        check_number(&aggregates[2], place, all().filter(|(_, other)| *other == sex).count() as f64)?;
+    }
+    assert!(aggregates[5].is_date, "{:?}", aggregates[5]);
+    Ok(())
+}
+
+/// The second statement: the numbers of each hospital, and their distances.
+fn check_drift(report: &Numbers) -> TestResult<()> {
+    let own = &report.queries[1];
+    assert_eq!((own.cells.len(), own.drifts.len()), (3, 3));
+    let women = |hospital: usize| patients(hospital).filter(|(_, sex)| *sex == "female").count() as f64;
+    for (hospital, cell) in own.cells.iter().enumerate() {
+        assert!(cell.site.is_some(), "{cell:?}");
+        check_number(&cell.aggregates[0], 0, women(hospital))?;
+    }
+    for (hospital, drift) in own.drifts.iter().enumerate() {
+        let others: f64 = (0..HOSPITALS.len()).filter(|other| *other != hospital).map(women).sum();
+        let exact = (women(hospital) / PATIENTS as f64 - others / (2 * PATIENTS) as f64).abs();
+        let distance = &drift.aggregates[0].numbers[0];
+        let slack = 1.5 * (distance.high - distance.low);
+        assert!((distance.low - slack..=distance.high + slack).contains(&exact), "{exact}: {distance:?}");
+        assert!(exact > LEAST_SHARE, "the hospitals differ");
+    }
+    Ok(())
+}
+
+/// The file of numbers, by its digest and its format.
+async fn check_file(stage: &TestConsortium, job: JobId) -> TestResult<()> {
+    let client = &stage.sites[1].client;
+    let files = client.artifacts(job).await?;
+    let file = files.iter().find(|file| file.name == NUMBERS_FILE).ok_or("the numbers as Parquet")?;
+    let content = client.content(file.id).await?;
+    assert!(content.starts_with(b"PAR1") && content.ends_with(b"PAR1"), "{} bytes", content.len());
+    Ok(())
+}
+
+/// Checks that a number is within five deviations of the noise of the exact one.
 fn check_number(aggregate: &AggregateResult, index: usize, exact: f64) -> TestResult<()> {
     let number = aggregate.numbers.get(index).ok_or("a number of each bin")?;
     let value = number.value.ok_or_else(|| format!("{}: hidden: {number:?}", aggregate.label))?;

@@ -20,6 +20,7 @@ fn the_demo_runs_the_main_job_and_prints_its_table() -> TestResult<()> {
         || output.contains("the transcription is finished");
     assert!(is_transcribed, "two recognizers transcribe a clinic's recordings:\n{output}");
     assert!(output.contains("questions wait for an answer: http://"), "the second job asks people:\n{output}");
+    assert!(output.contains("Table One is finished, "), "three tables are described together:\n{output}");
     for arm in ["public", "open", "private"] {
         assert!(output.contains(arm), "the table has the {arm} arm:\n{output}");
     }

@@ -38,6 +38,7 @@ use crate::problem::Violation;
 use crate::table::TableColumn;
 
 pub use check::{MOST_AGGREGATES, MOST_QUERIES};
+pub use estimate::drift::LEAST_SHARE;
 pub use estimate::{LEAST_DEVIATIONS, NumberEstimate};
 pub use expected::{ExpectedError, TargetError};
 pub use filter::{
@@ -47,13 +48,16 @@ pub use layout::{
     LEAST_WEIGHT, LayoutError, MOST_CELLS, MOST_LENGTH, RADIUS, ResolvedQuery, VectorBlock, VectorLayout,
 };
 pub use query::{AggregateMeasure, ContributionLimits, DatePeriod, GroupKey, TableAggregate, TableQuery};
-pub use report::{AggregateResult, AnalyticsError, CellResult, QueryResult, Report};
+pub use report::{AggregateResult, AnalyticsError, CellResult, QueryResult, Report, ResultLine};
 pub use resolve::{CodeBounds, MOST_EDGES};
 pub use resolve_error::ResolveError;
 pub use statistic::{BlockStatistic, CentredColumn, LEVELS};
 
 /// The series in which the vectors are averaged, in one round: number 1.
 pub const VECTOR: &str = "vector";
+
+/// The file of the report's numbers, in Parquet.
+pub const NUMBERS_FILE: &str = "numbers.parquet";
 
 /// A participant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -108,7 +112,7 @@ impl Spec {
     /// # Errors
     /// [`LayoutError`] for queries that do not fit the columns or the limits.
     pub fn layout(&self) -> Result<VectorLayout, LayoutError> {
-        VectorLayout::new(&self.columns, &self.queries)
+        VectorLayout::new(&self.columns, &self.queries, self.participants.len())
     }
 
     /// Returns C, the greatest norm of a unit's contribution: 1, see `layout.rs`.
@@ -116,9 +120,19 @@ impl Spec {
         1.0
     }
 
+    /// Returns the position of a dataset among the participants.
+    pub fn find_site(&self, dataset: DatasetId) -> Option<usize> {
+        self.participants.iter().position(|party| party.dataset == dataset)
+    }
+
     /// Returns whether a dataset takes part.
     pub fn is_participant(&self, dataset: DatasetId) -> bool {
-        self.participants.iter().any(|party| party.dataset == dataset)
+        self.find_site(dataset).is_some()
+    }
+
+    /// Returns whether a query shows each site's numbers on their own.
+    pub fn has_queries_by_site(&self) -> bool {
+        self.queries.iter().any(|query| query.by_site)
     }
 
     /// Returns whether a dataset is the lead's.

@@ -163,6 +163,9 @@ pub fn disclosures(spec: &Spec, dataset: &Dataset, datasets: &[Dataset]) -> Vec<
         let form = if form == DisclosureForm::Protected { DisclosureForm::Derived } else { form };
         let result = match spec {
             Spec::Evaluation(_) => "the noisy histograms of all sites together, and the metrics computed from them",
+            Spec::Analytics(spec) if spec.has_queries_by_site() => {
+                "the numbers of each site alone and of the sites together, computed from the average"
+            }
             Spec::Analytics(_) => "the numbers of the sites together, computed from the average",
             _ => "the trained model and what was measured with it",
         };
@@ -243,6 +246,10 @@ fn add_series(
         None if matches!(spec, Spec::Evaluation(_)) => return None,
         None if matches!(spec, Spec::Analytics(_)) => (DisclosureForm::Exact, "sums over the rows of a public table"),
         Some(Event::NonPrivate) | None => (DisclosureForm::Exact, "exact gradients"),
+        Some(_) if matches!(spec, Spec::Analytics(spec) if spec.has_queries_by_site()) => (
+            DisclosureForm::Protected,
+            "sums over rows with noise added at the site, some in places of this site alone, which the average shows",
+        ),
         Some(_) if matches!(spec, Spec::Analytics(_)) => {
             (DisclosureForm::Protected, "sums over rows with noise added at the site")
         }

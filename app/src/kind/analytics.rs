@@ -84,8 +84,9 @@ impl Card for Spec {
         Vec::new()
     }
 
-    fn result(&self, result: &Report, _: &[JobParticipant]) -> AnyView {
-        result::render_result(result)
+    fn result(&self, result: &Report, participants: &[JobParticipant]) -> AnyView {
+        let names = participants.iter().map(|party| (party.dataset, party.dataset_name.clone()));
+        result::render_result(result, &names.collect())
     }
 
     #[cfg(feature = "ssr")]
@@ -100,7 +101,8 @@ impl Card for Spec {
     #[cfg(feature = "ssr")]
     fn report_sections(&self, file: &ReportFile) -> AnyView {
         let Some(AnyReport::Analytics(report)) = &file.outcome else { return ().into_any() };
-        view! { <section class="panel"><h2>"Numbers of the sites together"</h2>{result::render_result(report)}</section> }
+        let names = file.datasets.iter().map(|used| (used.dataset, used.name.clone())).collect();
+        view! { <section class="panel"><h2>"Numbers of the sites"</h2>{result::render_result(report, &names)}</section> }
             .into_any()
     }
 }

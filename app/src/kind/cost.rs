@@ -6,15 +6,17 @@ use undertone_api::budget::AccountStanding;
 #[cfg(feature = "ssr")]
 use undertone_api::dataset::Dataset;
 #[cfg(feature = "ssr")]
-use undertone_api::job::Charge;
+use undertone_api::id::DatasetId;
 #[cfg(feature = "ssr")]
-use undertone_api::plan::PricedPlan;
+use undertone_api::job::{Charge, NewJob};
+#[cfg(feature = "ssr")]
+use undertone_api::plan::{AccountBalances, PlanOffer, PricedPlan, RoundedKind, nearest};
 use undertone_api::problem::Violation;
 
 #[cfg(feature = "ssr")]
 use crate::component::gauge::Gauge;
 #[cfg(feature = "ssr")]
-use crate::standing::{NoPayment, Payment, others};
+use crate::standing::{NoPayment, Payment, collect_balances, find_standings, others};
 #[cfg(feature = "ssr")]
 use crate::words;
 
@@ -28,6 +30,87 @@ pub(super) struct ChargeTerms<'a> {
     pub(super) charge: &'a str,
     /// Whether ε of the charge by itself is stated.
     pub(super) states_own: bool,
+}
+
+/// A plan in which each participant is charged alike, with the facts that decide about it.
+#[cfg(feature = "ssr")]
+pub(super) struct CostPanel<'a, K> {
+    spec: &'a K,
+    datasets: &'a [Dataset],
+    standings: &'a [(DatasetId, Vec<AccountStanding>)],
+    balances: AccountBalances,
+    priced: Option<PricedPlan>,
+    violations: Vec<Violation>,
+}
+
+/// The words of a kind in its panel.
+#[cfg(feature = "ssr")]
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PanelTerms {
+    /// The charge to an account.
+    pub(super) charge: ChargeTerms<'static>,
+    /// The sentence about a participant that is not charged.
+    pub(super) uncharged: &'static str,
+    /// The last sentences: the number of releases, and the moment of the charge.
+    pub(super) closing: &'static str,
+}
+
+#[cfg(feature = "ssr")]
+impl<'a, K: RoundedKind> CostPanel<'a, K> {
+    /// Checks and prices a plan.
+    pub(super) fn new(
+        spec: &'a K,
+        datasets: &'a [Dataset],
+        standings: &'a [(DatasetId, Vec<AccountStanding>)],
+    ) -> Self {
+        let balances = collect_balances(datasets, standings);
+        let priced = PricedPlan::from_spec(spec, datasets, &balances);
+        Self { spec, datasets, standings, priced, balances, violations: spec.check(datasets) }
+    }
+
+    /// Returns whether the plan can be proposed.
+    pub(super) const fn is_valid(&self) -> bool {
+        self.violations.is_empty()
+    }
+
+    /// Returns the nearest plans that fit; none for a plan that is not valid.
+    pub(super) fn find_offers(&self, job: &NewJob) -> Vec<PlanOffer> {
+        if self.is_valid() { nearest(job, self.datasets, &self.balances) } else { Vec::new() }
+    }
+
+    /// Renders the panel for these participants as HTML. `offers` are sentences with addresses of plans; `remarks` stand
+    /// before the last sentences.
+    pub(super) fn render(
+        &self,
+        participants: impl Iterator<Item = DatasetId>,
+        terms: PanelTerms,
+        offers: Vec<(String, String)>,
+        remarks: AnyView,
+    ) -> String {
+        let sites = participants.filter_map(|id| {
+            let dataset = self.datasets.iter().find(|dataset| dataset.id == id)?;
+            let charge = self.render_charge(dataset, terms);
+            Some(view! { <li><h3>{format!("{}, {}", dataset.name, dataset.organization_name)}</h3>{charge}</li> })
+        });
+        view! {
+            <h2>"Projected cost"</h2>
+            <p class="headline-small">{summarize_price(self.priced.as_ref())}</p>
+            {render_offers(offers)}
+            <ul class="costs">{sites.collect_view()}</ul>
+            {render_violations(&self.violations)}
+            {remarks}
+            <p class="hint">{terms.closing}</p>
+        }
+        .to_html()
+    }
+
+    fn render_charge(&self, dataset: &Dataset, terms: PanelTerms) -> AnyView {
+        let Some(charge) = self.spec.cost(dataset) else {
+            return view! { <p class="hint">{terms.uncharged}</p> }.into_any();
+        };
+        let standings = find_standings(self.standings, dataset.id);
+        render_account(dataset, &charge, standings, self.priced.as_ref(), terms.charge)
+    }
 }
 
 /// Describes the decision of the budgets on a plan with several parties.

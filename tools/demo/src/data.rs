@@ -15,7 +15,7 @@ use crate::consortium::{DemoConsortium, PartyMember};
 use crate::process::{WorkerDaemon, WorkerProgram};
 use crate::recipe::{CorpusFolder, DatasetRecipe, DemoRecipe, GROUPS, PartyRecipe, UTTERANCES, utterances};
 use crate::transcription::{self, LocalRecognizers};
-use crate::{DemoError, explain_refusal, questions};
+use crate::{DemoError, explain_refusal, questions, visits};
 
 /// The lifetime limit of every private dataset of speech or queries.
 const LIMIT: (f64, f64) = (10.0, 1e-5);
@@ -25,12 +25,12 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// The policy of every site of the demo, including the lead's, whose policy must allow the kinds of jobs as well.
 const POLICY: &str = r#"# A site of the demo: the kinds of its jobs may run, and what they may spend is enough for each.
 [jobs]
-kinds = ["dp_sgd", "active_learning", "transcription"]
+kinds = ["dp_sgd", "active_learning", "transcription", "analytics"]
 approval = "steward"
 least_noise_multiplier = 0.5
 most_epsilon_per_job = 10.0
 # The demo's data are made up: nobody has to wait long for their releases.
-release_period_seconds = { dp_sgd = 0.1, active_learning = 1.0, transcription = 1.0 }
+release_period_seconds = { dp_sgd = 0.1, active_learning = 1.0, transcription = 1.0, analytics = 1.0 }
 
 # The demo's jobs protect records. A budget for speakers beside this one would refuse them: nothing bounds what a speaker loses, who
 # may have any number of records.
@@ -39,11 +39,13 @@ epsilon = 10.0
 delta = 1e-5
 "#;
 
-/// Returns the policy of every site. The recordings alone have an account of words: no other job of the demo charges it.
+/// Returns the policy of every site. The recordings alone have an account of words, and the tables one of users: no other
+/// job of the demo charges it.
 fn policy() -> String {
     let (epsilon, delta) = transcription::LIMIT;
     let dataset = transcription::DATASET;
-    format!("{POLICY}\n[datasets.\"{dataset}\"]\nbudget.words = {{ epsilon = {epsilon:?}, delta = {delta:?} }}\n")
+    let words = format!("\n[datasets.\"{dataset}\"]\nbudget.words = {{ epsilon = {epsilon:?}, delta = {delta:?} }}\n");
+    format!("{POLICY}{words}{}", visits::policy(LIMIT))
 }
 
 /// Enrols every worker, prepares its data, starts it and sets the budgets. The workers end when the returned value is
@@ -79,13 +81,14 @@ pub(super) async fn start_sites(
     println!("two clinics and the archive: prepare what people ask their assistants");
     let folders: Vec<PathBuf> = recipe.parties.iter().map(|party| sites.join(party.site)).collect();
     questions::prepare(program, &folders).await?;
+    visits::prepare(program, &recipe.parties, &folders).await?;
     if let Some(recognizers) = recognizers {
         println!("{}: prepares `{}`", recipe.parties[transcription::PARTY].name, transcription::DATASET);
         recognizers.prepare(program, &folders[transcription::PARTY]).await?;
     }
     let mut daemons = start(dir, &sites, program, &recipe.parties)?;
     let speech: usize = recipe.parties.iter().map(|party| party.datasets.len()).sum();
-    let expected = speech + questions::DATASETS + usize::from(recognizers.is_some());
+    let expected = speech + questions::DATASETS + visits::TABLES.len() + usize::from(recognizers.is_some());
     wait_for_datasets(ctx, expected, consortium, &mut daemons).await?;
     set_budgets(ctx, consortium).await?;
     Ok(daemons)

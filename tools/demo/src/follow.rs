@@ -57,6 +57,29 @@ pub(super) async fn follow_job(
     }
 }
 
+/// Waits for the end of a job without figures; returns it if it has finished. `what` names the job in an error.
+pub(super) async fn wait_for_end(
+    ctx: &Ctx,
+    consortium: &DemoConsortium,
+    id: JobId,
+    what: &str,
+) -> Result<Job, DemoError> {
+    let actor = &consortium.people[0].actor;
+    let mut waiter = ctx.changes().subscribe_to_display();
+    loop {
+        let job = job::get(ctx, actor, id).await.map_err(explain_refusal("looking at a job"))?;
+        let state = job.summary.state;
+        if state == JobState::Finished {
+            return Ok(job);
+        }
+        if state.is_over() {
+            let reason = job.reason.unwrap_or_default();
+            return Err(DemoError::Job(format!("of {what} is {}: {reason}", state.label())));
+        }
+        waiter.wait(JobChannels::ALL, LOOK_AGAIN).await;
+    }
+}
+
 /// Returns a line for each complete round after the first `count` figures, and updates `count`. A round is complete if
 /// all its figures are present or another round follows.
 fn take_complete_rounds(now: &JobProgress, tests: usize, count: &mut usize) -> Vec<String> {

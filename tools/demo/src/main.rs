@@ -4,7 +4,8 @@
 //! The server runs in this process; the demo founds everything through the service layer, as people would in a browser.
 //! Each organization has its own site under the demo's folder and a real `undertone-worker` process, which has enrolled
 //! with a token and knows only its own folder. To change the demo: `recipe.rs` (the data of each party), `job.rs` (the
-//! training job), `questions.rs` (the questions to annotators) and `transcription.rs` (the recordings of a clinic).
+//! training job), `questions.rs` (the questions to annotators), `transcription.rs` (the recordings of a clinic) and
+//! `visits.rs` (the tables and their job).
 
 mod consortium;
 mod data;
@@ -15,6 +16,7 @@ mod questions;
 mod recipe;
 mod table;
 mod transcription;
+mod visits;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -173,6 +175,7 @@ async fn play(
     // The recognizers and the worker processes end when these values are dropped, however the demo ends.
     let recognizers = LocalRecognizers::start().await?;
     let _workers = data::start_sites(ctx, dir, program, &recipe, &consortium, recognizers.as_ref()).await?;
+    let described = visits::launch(ctx, &consortium).await?;
     let job = job::launch(ctx, &recipe, &consortium).await?;
     println!(
         "[{:>4} s] the job is proposed and approved: {}/c/{}/jobs/{job}",
@@ -205,7 +208,8 @@ async fn play(
         Some(job) => transcription::follow(ctx, &consortium, job, began).await,
         None => Ok(()),
     };
-    let end = end.map(|_| ()).and(transcribed);
+    let described = visits::follow(ctx, &consortium, described, began).await;
+    let end = end.map(|_| ()).and(transcribed).and(described);
     if options.exit {
         return end;
     }

@@ -19,15 +19,15 @@ use undertone_api::job::transcription::{
     CrowdedPieces, DummyOptions, OutputVoice, Party, Provider, ProviderProtocol, SiteRecognizer, Spec as Transcription,
     Vocabulary,
 };
-use undertone_api::job::{JobState, NewJob, Spec};
+use undertone_api::job::{NewJob, Spec};
 use undertone_privacy::{Delta, Epsilon, UnitError};
-use undertone_server_core::ctx::{Ctx, JobChannels};
+use undertone_server_core::ctx::Ctx;
 use undertone_server_core::service::{dataset, job};
 
 use crate::consortium::DemoConsortium;
 use crate::job::{approve, find};
 use crate::process::WorkerProgram;
-use crate::{DemoError, explain_refusal};
+use crate::{DemoError, explain_refusal, follow};
 
 /// The index of the party with the recordings.
 pub(super) const PARTY: usize = 1;
@@ -87,8 +87,6 @@ const RECOGNIZERS: [&str; 2] = ["plain", "adapted"];
 const SCRIPT: &str = include_str!("transcription/recognizer.py");
 /// The time within which a recognizer must have loaded its model.
 const LOADING: Duration = Duration::from_mins(1);
-/// The polling interval in the absence of notifications.
-const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
 /// The recognizers of the job; they end with this value.
 pub(super) struct LocalRecognizers {
@@ -201,25 +199,13 @@ pub(super) async fn launch(ctx: &Ctx, consortium: &DemoConsortium) -> Result<Job
 
 /// Waits for the end of the job and prints where its results lie.
 pub(super) async fn follow(ctx: &Ctx, consortium: &DemoConsortium, id: JobId, began: Instant) -> Result<(), DemoError> {
-    let actor = &consortium.people[0].actor;
-    let mut waiter = ctx.changes().subscribe_to_display();
-    loop {
-        let job = job::get(ctx, actor, id).await.map_err(explain_refusal("looking at the transcription"))?;
-        let state = job.summary.state;
-        if state == JobState::Finished {
-            println!(
-                "[{:>4} s] the transcription is finished: {}/c/{}/jobs/{id}; at the clinic, what the recognizers received: \
-                 undertone-worker --site sites/north received {id}",
-                began.elapsed().as_secs(),
-                ctx.addresses.http,
-                consortium.id
-            );
-            return Ok(());
-        }
-        if state.is_over() {
-            let reason = job.reason.unwrap_or_default();
-            return Err(DemoError::Job(format!("of transcription is {}: {reason}", state.label())));
-        }
-        waiter.wait(JobChannels::ALL, LOOK_AGAIN).await;
-    }
+    follow::wait_for_end(ctx, consortium, id, "transcription").await?;
+    println!(
+        "[{:>4} s] the transcription is finished: {}/c/{}/jobs/{id}; at the clinic, what the recognizers received: \
+         undertone-worker --site sites/north received {id}",
+        began.elapsed().as_secs(),
+        ctx.addresses.http,
+        consortium.id
+    );
+    Ok(())
 }

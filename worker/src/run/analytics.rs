@@ -2,7 +2,7 @@
 //!
 //! Every participant does the same: it reads its table unit by unit, adds the contribution of each unit to integer
 //! sums, and releases them once with discrete Gaussian noise. The first participant then computes the report from the
-//! average. Counts and values of private rows leave in no other way, and are in no log.
+//! average, and stores its numbers as a file. Counts and values of private rows leave in no other way, and are in no log.
 
 mod error;
 
@@ -10,13 +10,14 @@ use std::time::{Duration, Instant};
 
 use undertone_api::dataset::SizeClass;
 use undertone_api::job::Report as AnyReport;
-use undertone_api::job::analytics::{Spec, VECTOR, VectorLayout};
+use undertone_api::job::analytics::{NUMBERS_FILE, Spec, VECTOR, VectorLayout};
 use undertone_api::table::TableColumn;
 
 use crate::dp::clip::{Clip, ClippedSum};
 use crate::dp::randomness::Purpose;
-use crate::run::{Averaging, RoundKey, RoundProgress, RunError, check_cancelled};
+use crate::run::{Artifacts, Averaging, RoundKey, RoundProgress, RunError, check_cancelled};
 use crate::tables::dataset::{TableReader, read_meta};
+use crate::tables::numbers::encode_numbers;
 
 pub use error::AnalyticsError;
 
@@ -36,12 +37,12 @@ const STRIDE: u64 = 1 << 10;
 ///
 /// # Errors
 /// [`RunError`] when it ends without a result.
-pub fn run(spec: &Spec, exchange: &mut impl Averaging) -> Result<(), RunError> {
+pub fn run(spec: &Spec, exchange: &mut (impl Averaging + Artifacts)) -> Result<(), RunError> {
     let own = exchange.participant();
     let id = own.dataset;
-    if !spec.is_participant(id) {
+    let Some(site) = spec.find_site(id) else {
         return Err(AnalyticsError::NotParticipant(own.dataset_name.clone()).into());
-    }
+    };
     let layout = spec.layout().map_err(AnalyticsError::Layout)?;
     let folder = exchange.dataset(id)?;
     let rows = read_meta(&folder)?.rows;
@@ -53,10 +54,11 @@ pub fn run(spec: &Spec, exchange: &mut impl Averaging) -> Result<(), RunError> {
         RoundProgress::Untouched if exchange.is_closed(ROUND)? => {}
         RoundProgress::Untouched => {
             let table = TableReader::open(&folder)?;
-            let sum = sum_contributions(spec, &layout, &table, &|| check_cancelled(exchange))?;
+            let sum = sum_contributions(spec, (&layout, site), &table, &|| check_cancelled(exchange))?;
             let clearance = exchange.clear(ROUND)?;
             let release = sum.release(1.0, clearance, &exchange.draw_randomness(Purpose::Noise));
-            exchange.send_vector(ROUND, release.map_err(AnalyticsError::Release)?.into())?;
+            let release = release.map_err(AnalyticsError::Release)?;
+            exchange.send_vector(ROUND, release.keep_only(&layout.own_coordinates(site)).into())?;
         }
     }
     let average = exchange.fetch_average(ROUND)?;
@@ -65,17 +67,19 @@ pub fn run(spec: &Spec, exchange: &mut impl Averaging) -> Result<(), RunError> {
     }
     let sums: Vec<f64> = average.mean.iter().map(|mean| f64::from(*mean) * f64::from(average.contributors)).collect();
     let report = spec.report(&sums, average.contributors).map_err(AnalyticsError::Average)?;
+    exchange.put_file(NUMBERS_FILE, encode_numbers(&report).map_err(AnalyticsError::Numbers)?)?;
     exchange.submit_report(AnyReport::Analytics(report))
 }
 
-/// Returns the sum of the contributions of all units of a table. `check` is called at intervals, and ends the run.
+/// Returns the sum of the contributions of all units of a table, which is that of the participant at a position. `check`
+/// is called at intervals, and ends the run.
 ///
 /// # Errors
 /// [`RunError::Failed`] if the table declares a column otherwise than the job, or cannot be read, and the error of
 /// `check`.
-fn sum_contributions(
+pub fn sum_contributions(
     spec: &Spec,
-    layout: &VectorLayout,
+    (layout, site): (&VectorLayout, usize),
     table: &TableReader,
     check: &dyn Fn() -> Result<(), RunError>,
 ) -> Result<ClippedSum, RunError> {
@@ -88,7 +92,7 @@ fn sum_contributions(
             check()?;
         }
         units += 1;
-        sum.add_sparse(&layout.contribute(unit.rows()));
+        sum.add_sparse(&layout.contribute(site, unit.rows()));
         Ok::<_, RunError>(())
     })?;
     Ok(sum)
@@ -109,12 +113,14 @@ fn slowest_release(rows: SizeClass, columns: &[TableColumn], layout: &VectorLayo
     let made_up: Vec<Vec<Option<i64>>> = (0..TIMED_ROWS).map(made_up).collect();
     let mut slowest = Duration::ZERO;
     for _ in 0..3 {
-        let began = Instant::now();
-        // Units of one row: each has the whole cost of a unit.
-        for row in &made_up {
-            std::hint::black_box(layout.contribute(std::iter::once(row.as_slice())));
+        // Units of one row, and units of two: they are summed in different ways, each at its greatest cost for a row.
+        for rows in [1, 2] {
+            let began = Instant::now();
+            for unit in made_up.chunks(rows) {
+                std::hint::black_box(layout.contribute(0, unit.iter().map(Vec::as_slice)));
+            }
+            slowest = slowest.max(began.elapsed());
         }
-        slowest = slowest.max(began.elapsed());
     }
     let per_row = slowest.as_secs_f64() / TIMED_ROWS as f64
         + READ_ROW.as_secs_f64()

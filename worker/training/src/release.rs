@@ -3,6 +3,8 @@
 
 mod update;
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 use undertone_privacy::{Event, SamplingRate};
 
@@ -147,6 +149,19 @@ impl Release {
     /// Returns the mean gradient.
     pub fn vector(&self) -> &[f32] {
         &self.vector
+    }
+
+    /// Sets the coordinates outside the ranges to zero. This is post-processing of the release, and charges nothing: for a
+    /// vector of which other sites fill the rest, so that the noise of this site is not in their numbers.
+    pub fn keep_only(mut self, kept: &[Range<usize>]) -> Self {
+        let mut vector = vec![0.0; self.vector.len()];
+        for range in kept {
+            if let (Some(target), Some(own)) = (vector.get_mut(range.clone()), self.vector.get(range.clone())) {
+                target.copy_from_slice(own);
+            }
+        }
+        self.vector = vector;
+        self
     }
 
     /// Returns the variance of the noise in each coordinate, (z C / (q n))², a public number.

@@ -42,6 +42,10 @@ pub(super) fn check(spec: &Spec, datasets: &[Dataset]) -> Vec<Violation> {
     check_range(&mut say, "noise_multiplier", spec.noise_multiplier.get(), NOISE.0, NOISE.1);
     check_range(&mut say, "deadline_seconds", f64::from(spec.deadline_seconds), 1.0, 86_400.0);
     check_range(&mut say, "quorum", f64::from(spec.quorum), 1.0, spec.participants.len().max(1) as f64);
+    if spec.has_queries_by_site() && spec.quorum as usize != spec.participants.len() {
+        let sites = spec.participants.len();
+        say("quorum", format!("{sites}, the number of sites: a query by site needs the vector of each"));
+    }
     check_participants(spec, datasets, &mut say);
     if !(1..=MOST_QUERIES).contains(&spec.queries.len()) {
         say("queries", format!("1 to {MOST_QUERIES} queries, not {}", spec.queries.len()));

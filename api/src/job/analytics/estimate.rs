@@ -11,6 +11,7 @@
 //! 2000).
 
 mod covariance;
+pub(super) mod drift;
 pub(super) mod survival;
 
 use serde::{Deserialize, Serialize};

@@ -27,7 +27,7 @@ pub struct ExpectedError {
     pub label: String,
     /// The error if each site answered alone.
     pub sites: Vec<(DatasetId, f64)>,
-    /// The error of the sum over all sites.
+    /// The error of the sum over all sites; of a query by site, the greatest error of a site.
     pub overall: f64,
 }
 
@@ -74,11 +74,13 @@ impl Spec {
                 let units = dataset.count(self.unit).0 as f64;
                 (dataset.id, self.error_of(&layout, query, aggregate, 1, units))
             };
+            let alone: Vec<(DatasetId, f64)> = tables.iter().map(alone).collect();
+            let greatest = alone.iter().map(|(_, error)| *error).fold(0.0, f64::max);
             ExpectedError {
                 query: own.name.clone(),
                 label: one.measure.label(),
-                sites: tables.iter().map(alone).collect(),
-                overall: self.error_of(&layout, query, aggregate, count, all),
+                overall: if own.by_site { greatest } else { self.error_of(&layout, query, aggregate, count, all) },
+                sites: alone,
             }
         };
         Ok(each.map(describe).collect())

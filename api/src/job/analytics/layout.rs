@@ -4,6 +4,10 @@
 //! cells of the query (the combinations of its keys' groups, the last key fastest), and for each cell the coordinates of
 //! the statistic. [`VectorLayout::contribute`] turns the rows of one unit into its entries.
 //!
+//! A query by site has these cells once for each participant, in the order of the spec. A site fills its own cells; the
+//! others are zero in its vector, whatever its rows are. So a unit of a site counts in the cells of one site, and the
+//! sensitivity is that of a query without this key.
+//!
 //! # Sensitivity
 //!
 //! One unit, emptied, changes the sum over units by its own contribution, whatever the other units are, because the
@@ -105,8 +109,10 @@ pub struct ResolvedQuery {
     pub keys: Vec<CodeBounds>,
     /// The limits on one unit.
     pub limits: ContributionLimits,
-    /// The number of cells.
+    /// The number of cells of one site.
     pub cells: usize,
+    /// The sites with cells of their own: 1 for a query over all sites together.
+    pub sites: usize,
     /// The blocks of the query.
     pub blocks: Range<usize>,
 }
@@ -127,7 +133,13 @@ impl ResolvedQuery {
         Some(cell)
     }
 
-    /// Returns the range of each key in a cell.
+    /// Returns the cells of a participant, by its position, as ranges of [`VectorBlock::coordinates`].
+    pub const fn cells_of(&self, site: usize) -> Range<usize> {
+        let first = if self.sites > 1 { site * self.cells } else { 0 };
+        first..first + self.cells
+    }
+
+    /// Returns the range of each key in a cell of one site.
     pub fn split_cell(&self, mut cell: usize) -> Vec<usize> {
         let mut ranges = vec![0; self.keys.len()];
         for (range, key) in ranges.iter_mut().zip(&self.keys).rev() {
@@ -168,11 +180,11 @@ pub struct VectorLayout {
 }
 
 impl VectorLayout {
-    /// Returns the layout of the vectors for these queries.
+    /// Returns the layout of the vectors of `sites` participants for these queries.
     ///
     /// # Errors
     /// [`LayoutError`] with the field of the first query that does not fit the columns or the limits.
-    pub fn new(columns: &[TableColumn], queries: &[TableQuery]) -> Result<Self, LayoutError> {
+    pub fn new(columns: &[TableColumn], queries: &[TableQuery], sites: usize) -> Result<Self, LayoutError> {
         for (index, column) in columns.iter().enumerate() {
             if let Some((field, problem)) = column.find_problem() {
                 let (field, column) = (format!("columns.{index}.{field}"), column.name.clone());
@@ -182,7 +194,8 @@ impl VectorLayout {
         let total = queries.iter().flat_map(|query| &query.aggregates).map(|one| 6 * to_thousandths(one.share)).sum();
         let mut layout = Self { queries: Vec::new(), blocks: Vec::new(), length: 0 };
         for (index, query) in queries.iter().enumerate() {
-            layout.push_query(columns, index, query, total)?;
+            let sites = if query.by_site { sites.max(1) } else { 1 };
+            layout.push_query(columns, index, (query, sites), total)?;
         }
         Ok(layout)
     }
@@ -191,7 +204,7 @@ impl VectorLayout {
         &mut self,
         columns: &[TableColumn],
         index: usize,
-        query: &TableQuery,
+        (query, sites): (&TableQuery, usize),
         total: u128,
     ) -> Result<(), LayoutError> {
         let wrap = |field: String| move |error| LayoutError::Resolve { field, error };
@@ -204,7 +217,9 @@ impl VectorLayout {
             .map(|(place, key)| key.resolve(columns).map_err(wrap(format!("queries.{index}.group_by.{place}"))));
         let keys: Vec<CodeBounds> = keys.collect::<Result<_, _>>()?;
         let cells = keys.iter().map(CodeBounds::len).fold(1, usize::saturating_mul);
-        if cells > MOST_CELLS {
+        let all_cells = cells.saturating_mul(sites);
+        if all_cells > MOST_CELLS {
+            let cells = all_cells;
             return Err(LayoutError::Cells { field: format!("queries.{index}.group_by"), cells });
         }
         let first = self.blocks.len();
@@ -227,14 +242,15 @@ impl VectorLayout {
                     squared_sensitivity,
                 };
                 self.blocks.push(block);
-                self.length = width.checked_mul(cells).and_then(|own| own.checked_add(offset)).unwrap_or(usize::MAX);
+                self.length =
+                    width.checked_mul(all_cells).and_then(|own| own.checked_add(offset)).unwrap_or(usize::MAX);
                 if self.length > MOST_LENGTH {
                     return Err(LayoutError::Length);
                 }
             }
         }
         let blocks = first..self.blocks.len();
-        self.queries.push(ResolvedQuery { filter, keys, limits: query.limits, cells, blocks });
+        self.queries.push(ResolvedQuery { filter, keys, limits: query.limits, cells, sites, blocks });
         Ok(())
     }
 
@@ -258,12 +274,31 @@ impl VectorLayout {
         self.blocks.iter().map(|block| u128::from(block.weight).pow(2) * block.squared_sensitivity).sum()
     }
 
-    /// Returns the contribution of one unit in steps of the grid: coordinate and integer, each coordinate once,
-    /// ascending. `rows` are the codes of the unit's rows, in the order in which the limits admit them.
-    pub fn contribute_steps<'a>(&self, rows: impl Iterator<Item = &'a [Option<i64>]>) -> BTreeMap<usize, i64> {
+    /// Returns the coordinates that a participant fills, by its position: the others are zero in its vector, whatever its
+    /// rows are.
+    pub fn own_coordinates(&self, site: usize) -> Vec<Range<usize>> {
+        let own = self.blocks.iter().map(|block| {
+            let cells = self.queries[block.query].cells_of(site);
+            block.offset + cells.start * block.width..block.offset + cells.end * block.width
+        });
+        own.collect()
+    }
+
+    /// Returns the contribution of one unit of a participant, by its position, in steps of the grid: coordinate and
+    /// integer, each coordinate once, ascending. `rows` are the codes of the unit's rows, in the order in which the limits
+    /// admit them.
+    pub fn contribute_steps<'a>(
+        &self,
+        site: usize,
+        rows: impl Iterator<Item = &'a [Option<i64>]>,
+    ) -> Vec<(usize, i64)> {
         let rows: Vec<&[Option<i64>]> = rows.collect();
+        if let [row] = rows[..] {
+            return self.contribute_row(site, row);
+        }
         let mut entries = BTreeMap::new();
         for query in &self.queries {
+            let first = query.cells_of(site).start;
             // Rows of the unit by cell: a unit is in few cells.
             let mut cells: BTreeMap<usize, u32> = BTreeMap::new();
             for row in rows.iter().copied() {
@@ -278,8 +313,24 @@ impl VectorLayout {
                 *count += 1;
                 let is_first = *count == 1;
                 for block in &self.blocks[query.blocks.clone()] {
-                    block.add_row(cell, row, is_first, &mut entries);
+                    block.visit_row(first + cell, row, is_first, |place, steps| {
+                        *entries.entry(place).or_default() += steps;
+                    });
                 }
+            }
+        }
+        entries.into_iter().collect()
+    }
+
+    /// Returns the contribution of a unit with one row, which each limit admits. Blocks have ascending coordinates, and a
+    /// statistic visits its own in ascending order, each once.
+    fn contribute_row(&self, site: usize, row: &[Option<i64>]) -> Vec<(usize, i64)> {
+        let mut entries = Vec::with_capacity(2 * self.blocks.len());
+        for query in self.queries.iter().filter(|query| query.limits.rows > 0 && query.limits.groups > 0) {
+            let Some(cell) = query.find_cell(row) else { continue };
+            for block in &self.blocks[query.blocks.clone()] {
+                let cell = query.cells_of(site).start + cell;
+                block.visit_row(cell, row, true, |place, steps| entries.push((place, steps)));
             }
         }
         entries
@@ -287,14 +338,14 @@ impl VectorLayout {
 
     /// Returns the contribution of one unit as [`Self::contribute_steps`], in multiples of C = 1: exact multiples of
     /// 2⁻²⁰ whose norm is at most 1.
-    pub fn contribute<'a>(&self, rows: impl Iterator<Item = &'a [Option<i64>]>) -> Vec<(usize, f64)> {
-        let steps = self.contribute_steps(rows);
+    pub fn contribute<'a>(&self, site: usize, rows: impl Iterator<Item = &'a [Option<i64>]>) -> Vec<(usize, f64)> {
+        let steps = self.contribute_steps(site, rows);
         steps.into_iter().map(|(coordinate, steps)| (coordinate, steps as f64 / RADIUS as f64)).collect()
     }
 }
 
 impl VectorBlock {
-    /// Returns the coordinates of a cell.
+    /// Returns the coordinates of a cell, of all sites' cells.
     pub const fn coordinates(&self, cell: usize) -> Range<usize> {
         let start = self.offset + cell * self.width;
         start..start + self.width
@@ -305,7 +356,8 @@ impl VectorBlock {
         self.weight as f64 / RADIUS as f64
     }
 
-    fn add_row(&self, cell: usize, row: &[Option<i64>], is_first: bool, entries: &mut BTreeMap<usize, i64>) {
+    /// Calls `visit` with the coordinates and the steps that a row adds to a cell.
+    fn visit_row(&self, cell: usize, row: &[Option<i64>], is_first: bool, mut visit: impl FnMut(usize, i64)) {
         let code = |column: &usize| row.get(*column).copied().flatten();
         if !self.columns.iter().all(|column| code(column).is_some()) {
             return;
@@ -313,9 +365,7 @@ impl VectorBlock {
         let code = |place: usize| self.columns.get(place).and_then(code).unwrap_or_default();
         let start = self.coordinates(cell).start;
         let weight = self.weight.cast_signed();
-        self.statistic.visit_entries(code, is_first, |place, value| {
-            *entries.entry(start + place).or_default() += value * weight;
-        });
+        self.statistic.visit_entries(code, is_first, |place, value| visit(start + place, value * weight));
     }
 }
 
@@ -327,6 +377,7 @@ fn to_thousandths(share: f64) -> u128 {
 /// The facts that all blocks of a query share.
 struct BlockFrame {
     limits: ContributionLimits,
+    /// The cells of one site.
     cells: usize,
     /// The sum of all shares of the job.
     total: u128,

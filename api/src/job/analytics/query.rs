@@ -19,6 +19,10 @@ pub struct TableQuery {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "openapi", schema(max_items = 4))]
     pub group_by: Vec<GroupKey>,
+    /// Whether each site answers on its own: a site fills its own cells, and adds noise to these alone. Each number is then
+    /// of one site, with its noise, and histograms are compared between the sites. The quorum must be all sites.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_site: bool,
     /// The limits on the contribution of one unit.
     #[serde(default)]
     pub limits: ContributionLimits,

@@ -114,7 +114,7 @@ impl StatementReader<'_> {
             (!query.locks.is_empty(), "FOR UPDATE", "a query reads"),
             (query.for_clause.is_some(), "FOR", "a query returns a table"),
             (query.settings.is_some(), "SETTINGS", "remove it"),
-            (query.format_clause.is_some(), "FORMAT", "download the result as CSV or JSON"),
+            (query.format_clause.is_some(), "FORMAT", "download the result as CSV, Parquet or JSON"),
             (!query.pipe_operators.is_empty(), "|>", "write one SELECT over the table"),
         ];
         refuse(&refusals)?;
@@ -140,7 +140,9 @@ impl StatementReader<'_> {
             GroupByExpr::Expressions(expressions, modifiers) if modifiers.is_empty() => expressions,
             other => return Err(SqlError::clause(other.to_string(), "name the columns of the groups")),
         };
-        let keys: Vec<GroupKey> = groups.iter().map(|group| self.read_key(group)).collect::<Result<_, _>>()?;
+        let by_site = groups.iter().any(expression::is_site);
+        let keys = groups.iter().filter(|group| !expression::is_site(group));
+        let keys: Vec<GroupKey> = keys.map(|group| self.read_key(group)).collect::<Result<_, _>>()?;
         let mut aggregates = Vec::new();
         for item in &select.projection {
             let expression = match item {
@@ -153,7 +155,7 @@ impl StatementReader<'_> {
                 aggregates.push(TableAggregate { measure: self.read_aggregate(expression)?, share: 1.0 });
             }
         }
-        Ok(TableQuery { name, filter, group_by: keys, limits, aggregates })
+        Ok(TableQuery { name, filter, group_by: keys, by_site, limits, aggregates })
     }
 
     /// Returns the name of a declared column, and notes its use.

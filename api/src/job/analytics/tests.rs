@@ -1,6 +1,7 @@
 //! The charge equals the release, once; the documentation is correct; the limits name their fields.
 #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
 
+mod by_site;
 mod estimates;
 mod neighbours;
 #[cfg(feature = "sql")]

@@ -35,9 +35,10 @@ fn describe_query(query: &TableQuery) -> String {
     let keys: Vec<&str> = query.group_by.iter().map(undertone_api::job::analytics::GroupKey::column).collect();
     let filter = if query.filter.is_some() { " of rows that a filter admits" } else { "" };
     let groups = if keys.is_empty() { String::new() } else { format!(", by {}", keys.join(", ")) };
+    let sites = if query.by_site { ", each site on its own" } else { "" };
     let limits = query.limits;
     format!(
-        "{}: {}{filter}{groups}; a unit counts with {} in a group and in {}",
+        "{}: {}{filter}{groups}{sites}; a unit counts with {} in a group and in {}",
         query.name,
         aggregates.join(", "),
         words::plural(limits.rows.into(), "row"),
@@ -51,7 +52,15 @@ pub(super) fn describe_consent(spec: &Spec, charge: Option<&Charge>) -> Vec<Stri
     if charge.is_none() {
         return Vec::new();
     }
-    vec![
+    let own: Vec<&str> = spec.queries.iter().filter(|query| query.by_site).map(|query| query.name.as_str()).collect();
+    let own = (!own.is_empty()).then(|| {
+        format!(
+            "The result shows the numbers of your table alone, with the noise of your site alone: of {}. A sum over the \
+             sites does not hide them.",
+            own.join(", ")
+        )
+    });
+    let mut sentences = vec![
         format!(
             "One vector leaves your table, once: the sums of {}, with noise.",
             words::plural(spec.queries.len() as u64, "query").replace("querys", "queries")
@@ -66,5 +75,7 @@ pub(super) fn describe_consent(spec: &Spec, charge: Option<&Charge>) -> Vec<Stri
         "1 release is charged. Means, variances, quantiles and intervals are computed from the sum over the sites, and \
          cost nothing more."
             .to_owned(),
-    ]
+    ];
+    sentences.extend(own);
+    sentences
 }

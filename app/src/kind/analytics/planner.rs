@@ -156,7 +156,10 @@ fn render_queries(plan: &AnalyticsPlan, datasets: &[Dataset], consortium: Consor
     });
     let templates = schema.map(|schema| {
         let link = |(title, sql): (&'static str, String)| {
-            let link = AnalyticsPlan { sql, ..plan.clone() }.link(consortium);
+            // Of a comparison of sites the vector of each is needed.
+            let sites = plan.parts.iter().filter(|part| part.joins).count() as u32;
+            let quorum = if sql.contains(template::SITE) { sites } else { plan.quorum };
+            let link = AnalyticsPlan { sql, quorum, ..plan.clone() }.link(consortium);
             view! { <a class="button" href=link>{title}</a>" " }
         };
         view! { <p>"Templates: "{template::list_templates(schema).into_iter().map(link).collect_view()}</p> }
@@ -166,7 +169,7 @@ fn render_queries(plan: &AnalyticsPlan, datasets: &[Dataset], consortium: Consor
             <legend>"Queries"</legend>
             {templates}
             {render_text("analytics[sql]", "SQL", plan.sql.clone(), "SELECT count(*), avg(age) FROM rows WHERE age >= 18 GROUP BY sex", 8)}
-            <p class="hint">"count, sum, avg, variance, histogram(column, edges…), median, quantiles(column, p…), survival(time, event, edges…), covariance(column, column…); WHERE; GROUP BY columns of categories, bucket(column, edges…), date_trunc('month', column)."</p>
+            <p class="hint">"count, sum, avg, variance, histogram(column, edges…), median, quantiles(column, p…), survival(time, event, edges…), covariance(column, column…); WHERE; GROUP BY columns of categories, bucket(column, edges…), date_trunc('month', column), and site() for the numbers of each site on its own."</p>
             {columns}
             {render_number("analytics[rows]".to_owned(), "Rows of a unit in one group", f64::from(plan.rows), (1.0, 1000.0), true)}
             {render_number("analytics[groups]".to_owned(), "Groups of a unit", f64::from(plan.groups), (1.0, 1000.0), true)}

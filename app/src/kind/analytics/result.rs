@@ -1,7 +1,10 @@
 //! The result: every number with its interval, and bars for counts.
 
+use std::collections::BTreeMap;
+
 use leptos::prelude::*;
-use undertone_api::job::analytics::{AggregateResult, CellResult, NumberEstimate, QueryResult, Report};
+use undertone_api::id::DatasetId;
+use undertone_api::job::analytics::{AggregateResult, CellResult, LEAST_SHARE, NumberEstimate, QueryResult, Report};
 
 use crate::component::chart::{ChartFigure, ChartLine, LineStroke, render_still};
 use crate::component::download::{csv_address, json_address};
@@ -11,6 +14,9 @@ use crate::words;
 const MOST_CELLS: usize = 200;
 /// The most survival curves of a query on the page.
 const MOST_CURVES: usize = 12;
+
+/// The names of the participants' tables.
+pub(super) type SiteNames = BTreeMap<DatasetId, String>;
 
 /// Returns the result in a sentence.
 #[cfg(feature = "ssr")]
@@ -26,8 +32,8 @@ fn count_numbers(query: &QueryResult) -> usize {
 }
 
 /// Renders the numbers of all queries.
-pub(super) fn render_result(report: &Report) -> AnyView {
-    let queries = report.queries.iter().map(render_query).collect_view();
+pub(super) fn render_result(report: &Report, names: &SiteNames) -> AnyView {
+    let queries = report.queries.iter().map(|query| render_query(query, names)).collect_view();
     let csv = csv_address(&report.to_csv());
     let json = json_address(&serde_json::to_string_pretty(report).unwrap_or_default());
     let note = format!(
@@ -47,7 +53,7 @@ pub(super) fn render_result(report: &Report) -> AnyView {
     .into_any()
 }
 
-fn render_query(query: &QueryResult) -> AnyView {
+fn render_query(query: &QueryResult, names: &SiteNames) -> AnyView {
     let greatest = query
         .cells
         .iter()
@@ -56,19 +62,22 @@ fn render_query(query: &QueryResult) -> AnyView {
         .flat_map(|aggregate| &aggregate.numbers)
         .map(|number| number.high)
         .fold(0.0, f64::max);
-    let rows = query.cells.iter().take(MOST_CELLS).flat_map(|cell| render_cell(cell, greatest)).collect_view();
+    let rows = query.cells.iter().take(MOST_CELLS).flat_map(|cell| render_cell(cell, greatest, names)).collect_view();
     let rest = query.cells.len().saturating_sub(MOST_CELLS);
     let rest = (rest > 0).then(|| {
         let text = format!("{} more in the downloads.", words::plural(rest as u64, "group"));
         view! { <p class="hint">{text}</p> }
     });
-    let keys = if query.keys.is_empty() { "Group".to_owned() } else { query.keys.join(", ") };
+    let is_by_site = query.cells.iter().any(|cell| cell.site.is_some());
+    let site = is_by_site.then_some("Site");
+    let keys: Vec<&str> = site.into_iter().chain(query.keys.iter().map(String::as_str)).collect();
+    let keys = if keys.is_empty() { "Group".to_owned() } else { keys.join(", ") };
     view! {
         <table class="cards result">
             <caption>{query.name.clone()}</caption>
             <thead>
                 <tr>
-                    <th scope="col">{keys}</th>
+                    <th scope="col">{keys.clone()}</th>
                     <th scope="col">"Number"</th>
                     <th scope="col" class="number">"Value"</th>
                     <th scope="col" class="number">"95 % interval"</th>
@@ -79,19 +88,72 @@ fn render_query(query: &QueryResult) -> AnyView {
             <tbody>{rows}</tbody>
         </table>
         {rest}
-        {list_curves(query).iter().map(render_still).collect_view()}
+        {render_drifts(query, &keys, names)}
+        {list_curves(query, names).iter().map(render_still).collect_view()}
+    }
+    .into_any()
+}
+
+/// Renders the distances of the histograms of each site from those of the others together.
+fn render_drifts(query: &QueryResult, keys: &str, names: &SiteNames) -> AnyView {
+    if query.drifts.is_empty() {
+        return ().into_any();
+    }
+    let rows = query.drifts.iter().take(MOST_CELLS).flat_map(|cell| {
+        let group = name_group(cell, names);
+        let aggregates = cell.aggregates.iter();
+        let rows = aggregates.flat_map(move |aggregate| {
+            let group = group.clone();
+            aggregate.numbers.iter().map(move |number| {
+                let half = (number.high - number.low) / 2.0;
+                let format = |value: f64| words::to_error(value, half);
+                let value = number.value.map_or_else(|| "–".to_owned(), format);
+                let interval = format!("{} to {}", format(number.low), format(number.high));
+                view! {
+                    <tr>
+                        <th scope="row">{group.clone()}</th>
+                        <td data-label="Histogram">{aggregate.label.clone()}</td>
+                        <td data-label="Distance">{number.label.clone()}</td>
+                        <td data-label="Value" class="number">{value}</td>
+                        <td data-label="95 % interval" class="number">{interval}</td>
+                    </tr>
+                }
+            })
+        });
+        rows.collect::<Vec<_>>()
+    });
+    let note = format!(
+        "Each site against the others together. Total variation is the share of rows that would have to move. The stability \
+         index adds up (p − q)·ln(p/q), with shares of at least {}. A dash is a distance that the noise hides.",
+        words::percent(LEAST_SHARE)
+    );
+    view! {
+        <table class="cards result">
+            <caption>{format!("{}: drift between sites", query.name)}</caption>
+            <thead>
+                <tr>
+                    <th scope="col">{keys.to_owned()}</th>
+                    <th scope="col">"Histogram"</th>
+                    <th scope="col">"Distance"</th>
+                    <th scope="col" class="number">"Value"</th>
+                    <th scope="col" class="number">"95 % interval"</th>
+                </tr>
+            </thead>
+            <tbody>{rows.collect_view()}</tbody>
+        </table>
+        <p class="hint">{note}</p>
     }
     .into_any()
 }
 
 /// Returns the survival curves of a query, each with the ends of its intervals.
-fn list_curves(query: &QueryResult) -> Vec<ChartFigure> {
+fn list_curves(query: &QueryResult, names: &SiteNames) -> Vec<ChartFigure> {
     let curves = query.cells.iter().flat_map(|cell| cell.aggregates.iter().map(move |aggregate| (cell, aggregate)));
     let curves = curves.filter(|(_, aggregate)| !aggregate.times.is_empty());
-    curves.take(MOST_CURVES).map(|(cell, aggregate)| plot_curve(query, cell, aggregate)).collect()
+    curves.take(MOST_CURVES).map(|(cell, aggregate)| plot_curve(query, &name_group(cell, names), aggregate)).collect()
 }
 
-fn plot_curve(query: &QueryResult, cell: &CellResult, aggregate: &AggregateResult) -> ChartFigure {
+fn plot_curve(query: &QueryResult, group: &str, aggregate: &AggregateResult) -> ChartFigure {
     let line = |label: &str, stroke, find: &dyn Fn(&NumberEstimate) -> Option<f64>| {
         let later = aggregate.times.iter().skip(1).zip(&aggregate.numbers);
         let later = later.filter_map(|(time, number)| Some((*time, find(number)?)));
@@ -99,7 +161,7 @@ fn plot_curve(query: &QueryResult, cell: &CellResult, aggregate: &AggregateResul
         ChartLine { label: label.to_owned(), stroke, points, level: None }
     };
     ChartFigure {
-        title: format!("{}: {}, {}", query.name, aggregate.label, name_group(cell)),
+        title: format!("{}: {}, {group}", query.name, aggregate.label),
         file: "survival".to_owned(),
         x: "time".to_owned(),
         y: "survival, %".to_owned(),
@@ -115,16 +177,18 @@ fn plot_curve(query: &QueryResult, cell: &CellResult, aggregate: &AggregateResul
     }
 }
 
-fn name_group(cell: &CellResult) -> String {
-    if cell.groups.is_empty() { "whole table".to_owned() } else { cell.groups.join(", ") }
+fn name_group(cell: &CellResult, names: &SiteNames) -> String {
+    let site = cell.site.map(|site| names.get(&site).cloned().unwrap_or_else(|| site.to_string()));
+    let parts: Vec<String> = site.into_iter().chain(cell.groups.iter().cloned()).collect();
+    if parts.is_empty() { "whole table".to_owned() } else { parts.join(", ") }
 }
 
 fn is_count(aggregate: &AggregateResult) -> bool {
     aggregate.label.starts_with("count") || aggregate.label.starts_with("histogram")
 }
 
-fn render_cell(cell: &CellResult, greatest: f64) -> Vec<AnyView> {
-    let group = name_group(cell);
+fn render_cell(cell: &CellResult, greatest: f64, names: &SiteNames) -> Vec<AnyView> {
+    let group = name_group(cell, names);
     let rows = cell.aggregates.iter().flat_map(|aggregate| {
         let has_bar = is_count(aggregate) && greatest > 0.0;
         let group = &group;

@@ -1,15 +1,20 @@
 //! Templates of queries: the SQL text of a common question, written for the declared columns of a table.
 
-use undertone_api::table::{ColumnKind, TableSchema};
+use undertone_api::table::{ColumnKind, TableColumn, TableSchema};
 
 /// The most columns in a template.
 const MOST_COLUMNS: usize = 12;
+/// The bins of a column of numbers in a comparison of sites.
+const DRIFT_PARTS: u64 = 8;
+/// The key of a statement that each site answers on its own.
+pub(super) const SITE: &str = "site()";
 /// The periods beyond which a cohort has longer ones.
 const MOST_PERIODS: i64 = 40;
 
 /// Returns the title and the SQL text of each template for a table. A table without dates has no cohort over time.
 pub(super) fn list_templates(schema: &TableSchema) -> Vec<(&'static str, String)> {
     let mut templates = vec![("Feasibility count", write_feasibility(schema)), ("Table One", write_table_one(schema))];
+    templates.extend(write_drift(schema).map(|sql| ("Drift between sites", sql)));
     templates.extend(write_cohort(schema).map(|sql| ("Cohort over time", sql)));
     templates
 }
@@ -37,6 +42,29 @@ fn write_cohort(schema: &TableSchema) -> Option<String> {
         .unwrap_or_default();
     let key = format!("date_trunc('{period}', {date})");
     Some(format!("SELECT {key}, count(DISTINCT {}){number}\nFROM rows\nGROUP BY {key}", schema.unit_column))
+}
+
+/// Compares the histograms of the sites: of each column of categories or booleans, and of each column of numbers in equal
+/// parts of its declared range. A table of dates alone has none.
+fn write_drift(schema: &TableSchema) -> Option<String> {
+    let histogram = |column: &TableColumn| match column.kind {
+        ColumnKind::Boolean | ColumnKind::Category { .. } => Some(format!("histogram({})", column.name)),
+        ColumnKind::Integer { least, most } => {
+            let parts = DRIFT_PARTS.min(most.abs_diff(least).max(1));
+            let width = most.abs_diff(least) / parts;
+            let edge = |part: u64| if part == parts { most } else { least.saturating_add_unsigned(part * width) };
+            let edges: Vec<String> = (0..=parts).map(|part| edge(part).to_string()).collect();
+            Some(format!("histogram({}, {})", column.name, edges.join(", ")))
+        }
+        ColumnKind::Real { least, most, .. } => {
+            let edge = |part: u64| least + (most - least) * part as f64 / DRIFT_PARTS as f64;
+            let edges: Vec<String> = (0..=DRIFT_PARTS).map(|part| edge(part).to_string()).collect();
+            Some(format!("histogram({}, {})", column.name, edges.join(", ")))
+        }
+        ColumnKind::Date { .. } => None,
+    };
+    let items: Vec<String> = schema.columns.iter().filter_map(histogram).take(MOST_COLUMNS).collect();
+    (!items.is_empty()).then(|| format!("SELECT {}\nFROM rows\nGROUP BY {SITE}", items.join(", ")))
 }
 
 /// Counts the units in all, and by the first column of categories or booleans.

@@ -45,13 +45,14 @@ fn first_plan_and_its_templates_are_valid() {
     let first = plan(|_| ());
     let schema = first.find_schema(&datasets).unwrap();
     let templates = template::list_templates(schema);
-    assert_eq!(templates.len(), 3);
+    assert_eq!(templates.len(), 4);
     assert!(
-        templates[2].1.contains("date_trunc('quarter', visit), count(DISTINCT patient), avg(age)"),
+        templates[3].1.contains("date_trunc('quarter', visit), count(DISTINCT patient), avg(age)"),
         "{templates:?}"
     );
     for (title, sql) in templates {
-        let spec = plan(|plan| plan.sql = sql).spec(&datasets).unwrap();
+        let quorum = if title == "Drift between sites" { datasets.len() as u32 } else { 1 };
+        let spec = plan(|plan| (plan.sql, plan.quorum) = (sql, quorum)).spec(&datasets).unwrap();
         assert_eq!(spec.check(&datasets), Vec::new(), "{title}");
         assert_eq!(spec.participants.len(), datasets.len());
     }
@@ -106,7 +107,7 @@ fn result_shows_intervals_and_no_false_zeros() {
     let spec = plan(|_| ()).spec(&datasets()).unwrap();
     let layout = spec.layout().unwrap();
     let report = spec.report(&vec![0.0; layout.length()], 3).unwrap();
-    let page = Owner::new().with(|| result::render_result(&report).to_html());
+    let page = Owner::new().with(|| result::render_result(&report, &result::SiteNames::new()).to_html());
     assert!(page.contains("0 to ") && page.contains("–") && page.contains("3 sites"), "{page}");
     assert!(page.contains("download=\"result.csv\"") && page.contains("data:text/csv"), "{page}");
     assert_eq!(result::summarize(&report), "3 numbers over 3 sites together.");
@@ -129,7 +130,7 @@ fn survival_has_a_step_curve_with_its_interval() {
         sums[place] = count * layout.blocks()[0].factor();
     }
     let report = spec.report(&sums, 2).unwrap();
-    let page = Owner::new().with(|| result::render_result(&report).to_html());
+    let page = Owner::new().with(|| result::render_result(&report, &result::SiteNames::new()).to_html());
     for text in ["female", "male", "survival(age, died): 20", "90.0 %", "80.0 %", "survival.csv"] {
         assert!(page.contains(text), "{text}: {page}");
     }
@@ -161,5 +162,31 @@ fn errors_that_a_plan_asks_for_are_met() {
     for (goals, word) in [("avg(age) ± -1", "above 0"), ("avg(age)", "share"), ("avg(sex) ± 1", "query1:mean(age)")] {
         let violations = AnalyticsPlan { goals: goals.to_owned(), ..asked.clone() }.spec(&datasets).unwrap_err();
         assert!(violations.len() == 1 && violations[0].message.contains(word), "{violations:?}");
+    }
+}
+
+#[test]
+fn drift_names_the_sites_and_their_owners_consent_to_it() {
+    let datasets = datasets();
+    let first = plan(|_| ());
+    let (_, sql) = template::list_templates(first.find_schema(&datasets).unwrap()).swap_remove(2);
+    assert!(sql.contains("histogram(age, 0, 15, 30, 45, 60, 75, 90, 105, 120), histogram(sex)"), "{sql}");
+    let spec = plan(|plan| (plan.sql, plan.quorum) = (sql, datasets.len() as u32)).spec(&datasets).unwrap();
+    let consent = describe_consent(&spec, spec.cost(&datasets[0]).as_ref()).join(" ");
+    assert!(consent.contains("the numbers of your table alone") && consent.contains("query 1"), "{consent}");
+    let layout = spec.layout().unwrap();
+    let names: result::SiteNames = datasets.iter().map(|dataset| (dataset.id, dataset.name.clone())).collect();
+    // Women at the first site, and men at the others.
+    let mut sums = vec![0.0; layout.length()];
+    let sex = &layout.blocks()[1];
+    for site in 0..datasets.len() {
+        sums[sex.coordinates(site).start + usize::from(site > 0)] = 4000.0 * sex.factor();
+    }
+    let report = spec.report(&sums, datasets.len() as u32).unwrap();
+    let page = Owner::new().with(|| result::render_result(&report, &names).to_html());
+    for text in
+        [datasets[0].name.as_str(), datasets[1].name.as_str(), "drift of histogram(sex)", "stability index", "Site"]
+    {
+        assert!(page.contains(text), "{text}: {page}");
     }
 }

@@ -10,7 +10,9 @@ mod tests;
 use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _, QueryOrder as _};
 use undertone_api::dataset::{Dataset, SizeClass, Visibility};
 use undertone_api::id::{ConsortiumId, JobId};
-use undertone_api::job::{Job, JobState, Measurement, NewJob, Report, Spec, active_learning, dp_sgd, evaluation};
+use undertone_api::job::{
+    Job, JobState, Measurement, NewJob, Report, Spec, active_learning, analytics, dp_sgd, evaluation,
+};
 use undertone_api::problem::Violation;
 use undertone_api::report::{
     ArmComparison, CertificateNamed, DatasetUsed, FORMAT, MissingFigure, PartyCost, ReportFile, ReportVersions,
@@ -197,10 +199,7 @@ fn absent(report: &ReportFile, state: JobState) -> Vec<MissingFigure> {
         Spec::ActiveLearning(spec) => absent_of_asking(spec, &mut say),
         Spec::Transcription(_) => absent_of_transcribing(report, &mut say),
         Spec::Evaluation(spec) => absent_of_evaluation(spec, &mut say),
-        Spec::Analytics(_) => say(
-            "Numbers of single sites",
-            "the server averages the sites' vectors before anything is computed from them".to_owned(),
-        ),
+        Spec::Analytics(spec) => absent_of_analytics(spec, &mut say),
     }
     if report.certificate.is_none() {
         say("The certificate", "it is made when the job is over and every site has closed its part".to_owned());
@@ -289,6 +288,21 @@ fn absent_of_evaluation(spec: &evaluation::Spec, say: &mut impl FnMut(&str, Stri
         say(
             "The share of units that the model classifies correctly among all classes",
             "the job does not ask for it: `accuracy` in its spec".to_owned(),
+        );
+    }
+}
+
+/// Adds the parts that a report of queries on tables lacks.
+fn absent_of_analytics(spec: &analytics::Spec, say: &mut impl FnMut(&str, String)) {
+    let together: Vec<&str> =
+        spec.queries.iter().filter(|query| !query.by_site).map(|query| query.name.as_str()).collect();
+    if !together.is_empty() {
+        say(
+            "Numbers of single sites",
+            format!(
+                "the server averages the sites' vectors before anything is computed from them ({})",
+                together.join(", ")
+            ),
         );
     }
 }

@@ -6,6 +6,7 @@ use crate::dp::clip::ClipError;
 use crate::dp::release::ReleaseError;
 use crate::run::RunError;
 use crate::tables::error::TableError;
+use crate::tables::numbers::NumbersFileError;
 
 /// The reason why an analysis cannot continue.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +29,9 @@ pub enum AnalyticsError {
     /// The average is not a vector of the job.
     #[error(transparent)]
     Average(AverageError),
+    /// The numbers of the report have no file.
+    #[error(transparent)]
+    Numbers(NumbersFileError),
 }
 
 impl From<AnalyticsError> for RunError {

@@ -8,7 +8,7 @@ use serde_json::json;
 use time::OffsetDateTime;
 use undertone_api::dataset::SizeClass;
 use undertone_api::id::{ConsortiumId, DatasetId, JobId, LineageId, OrganizationId, WorkerId};
-use undertone_api::job::analytics::{Report, Spec, VECTOR};
+use undertone_api::job::analytics::{NUMBERS_FILE, Report, Spec, VECTOR};
 use undertone_api::job::{Charge, DatasetUse, Report as AnyReport, Spec as AnySpec};
 use undertone_api::signed::{Manifest, ManifestParticipant};
 use undertone_api::table::{TableColumn, TableSchema};
@@ -20,6 +20,7 @@ use crate::run::RunError;
 use crate::run::fake::{CrashPoint, FakeServer, is_crash};
 use crate::speech::progress::SilentProgress;
 use crate::tables::add::{AddOptions, add};
+use crate::tables::numbers::encode_numbers;
 use crate::tables::source::SourceOptions;
 
 const PARTICIPANTS: usize = 3;
@@ -185,6 +186,8 @@ fn averages_agree_with_the_plain_sums_of_all_sites() {
     let payments: Vec<u32> = (0..PARTICIPANTS).map(|index| job.server.state().site(index).payments).collect();
     assert_eq!(payments, [1; 3], "one release of each site");
     assert!(job.server.state().measurements.is_empty(), "no figure leaves beside the release");
+    let files = job.server.state().files.clone();
+    assert_eq!(files.into_iter().collect::<Vec<_>>(), [(NUMBERS_FILE.to_owned(), encode_numbers(&report).unwrap())]);
 }
 
 #[test]

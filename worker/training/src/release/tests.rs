@@ -87,6 +87,17 @@ fn strides_of_one_release_have_different_noise() {
 }
 
 #[test]
+fn coordinates_of_other_sites_are_zero() {
+    let release = || empty(1.0, 1.0, 1.0).release(1.0, granted(event(1.0, 1.0)), &noise(5)).unwrap();
+    let (whole, kept) = (release(), release().keep_only(&[2..4, 7..9]));
+    for (place, (own, kept)) in whole.vector().iter().zip(kept.vector()).enumerate() {
+        let expected = if matches!(place, 2 | 3 | 7 | 8) { *own } else { 0.0 };
+        assert!(kept.to_bits() == expected.to_bits(), "{place}: {kept} instead of {expected}");
+    }
+    assert!(Outgoing::from(kept).grant().is_some());
+}
+
+#[test]
 fn an_expected_batch_of_nothing_is_an_error() {
     for expected in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         let clearance = granted(event(1.0, 1.0));

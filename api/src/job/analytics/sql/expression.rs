@@ -173,6 +173,14 @@ pub(super) fn read_aggregate(
     }
 }
 
+/// Returns whether a key is `site()`: each site answers on its own.
+pub(super) fn is_site(expression: &Expr) -> bool {
+    let Expr::Function(function) = expression else { return false };
+    read_call(function).is_ok_and(|call| {
+        call.name == "site" && !call.is_distinct && call.arguments.is_some_and(|arguments| arguments.is_empty())
+    })
+}
+
 /// Reads a key: a column of categories or booleans, `bucket(column, edges...)`, or `date_trunc('month', column)` over
 /// the declared dates.
 pub(super) fn read_key(reader: &mut StatementReader<'_>, expression: &Expr) -> Result<GroupKey, SqlError> {
@@ -193,7 +201,7 @@ pub(super) fn read_key(reader: &mut StatementReader<'_>, expression: &Expr) -> R
             Ok(GroupKey::Dates { column, every, first, last })
         }
         _ => {
-            let remedy = "group by a column, bucket(column, edges...), or date_trunc('month', column)";
+            let remedy = "group by a column, bucket(column, edges...), date_trunc('month', column), or site()";
             Err(SqlError::clause(expression.to_string(), remedy))
         }
     }

@@ -11,7 +11,8 @@ pub fn write_queries(queries: &[TableQuery], unit: &str) -> String {
 }
 
 fn write_query(query: &TableQuery, unit: &str) -> String {
-    let keys: Vec<String> = query.group_by.iter().map(write_key).collect();
+    let site = query.by_site.then(|| "site()".to_owned());
+    let keys: Vec<String> = site.into_iter().chain(query.group_by.iter().map(write_key)).collect();
     let aggregates = query.aggregates.iter().map(|one| write_measure(&one.measure, unit));
     let items: Vec<String> = keys.iter().cloned().chain(aggregates).collect();
     let filter = query.filter.as_ref().map(|filter| format!("\nWHERE {}", write_filter(filter))).unwrap_or_default();

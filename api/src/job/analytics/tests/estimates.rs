@@ -36,7 +36,7 @@ fn sums<const N: usize>(spec: &Spec, patients: &[[Option<i64>; N]]) -> Vec<f64> 
     let layout = spec.layout().expect("a valid plan");
     let mut sums = vec![0.0; layout.length()];
     for patient in patients {
-        for (coordinate, value) in layout.contribute(std::iter::once(&patient[..])) {
+        for (coordinate, value) in layout.contribute(0, std::iter::once(&patient[..])) {
             sums[coordinate] += value;
         }
     }

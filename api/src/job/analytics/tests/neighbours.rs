@@ -17,6 +17,8 @@ type TableRow = [Option<i64>; 5];
 const PAIRS: usize = 1_000_000;
 /// The threads that share them.
 const THREADS: usize = 4;
+/// The participants of a plan.
+const SITES: usize = 3;
 /// The pairs for each plan.
 const PAIRS_OF_A_PLAN: usize = 1_000;
 
@@ -133,6 +135,7 @@ fn random_query(numbers: &mut TestNumbers) -> TableQuery {
         name: "query".to_owned(),
         filter: random_filter(numbers),
         group_by: (0..keys).map(|_| random_key(numbers)).collect(),
+        by_site: numbers.below(3) == 0,
         limits: ContributionLimits { rows: 1 + numbers.below(4) as u32, groups: 1 + numbers.below(4) as u32 },
         aggregates: (0..aggregates)
             .map(|_| TableAggregate { measure: random_measure(numbers), share: 0.5 + numbers.below(4) as f64 })
@@ -175,6 +178,16 @@ fn reference_cell(query: &TableQuery, row: &TableRow) -> Option<usize> {
         cell = cell * groups + group;
     }
     Some(cell)
+}
+
+/// Returns the number of groups of a query at one site.
+fn reference_groups(query: &TableQuery) -> usize {
+    let groups = |key: &GroupKey| match key {
+        GroupKey::Values { column } if column == "ward" => 3,
+        GroupKey::Values { .. } | GroupKey::Ranges { .. } => 2,
+        GroupKey::Dates { .. } => 3,
+    };
+    query.group_by.iter().map(groups).product()
 }
 
 /// Returns the integers that a row adds to a cell of a block, from the definition of its statistic.
@@ -246,9 +259,9 @@ fn reference_entries(statistic: &BlockStatistic, codes: &[i64], is_first: bool) 
     }
 }
 
-/// Adds the contribution of a unit to a vector, from the definition of the limits, and lists the changed coordinates.
+/// Adds the contribution of a unit of a site to a vector, from the definition of the limits, and lists the changed coordinates.
 fn add_reference(
-    layout: &VectorLayout,
+    (layout, site): (&VectorLayout, usize),
     queries: &[TableQuery],
     unit: &[TableRow],
     vector: &mut [i128],
@@ -262,13 +275,14 @@ fn add_reference(
                 cells.entry(cell).or_default().push(row);
             }
         }
+        let first = if query.by_site { site * reference_groups(query) } else { 0 };
         for (cell, rows) in cells {
             for (place, row) in rows.into_iter().take(query.limits.rows as usize).enumerate() {
                 for block in layout.blocks().iter().filter(|block| block.query == index) {
                     let codes: Option<Vec<i64>> = block.columns.iter().map(|column| row[*column]).collect();
                     let Some(codes) = codes else { continue };
                     for (coordinate, value) in reference_entries(&block.statistic, &codes, place == 0) {
-                        let coordinate = block.offset + cell * block.width + coordinate;
+                        let coordinate = block.offset + (first + cell) * block.width + coordinate;
                         vector[coordinate] += value as i128 * i128::from(block.weight);
                         changed.push(coordinate);
                     }
@@ -288,7 +302,9 @@ fn compare_neighbours(pairs: usize, seed: u64) -> f64 {
     for _ in 0..pairs.div_ceil(PAIRS_OF_A_PLAN) {
         let count = 1 + numbers.below(2);
         let queries: Vec<TableQuery> = (0..count).map(|_| random_query(numbers)).collect();
-        let layout = VectorLayout::new(&columns, &queries).expect("a valid plan");
+        let layout = VectorLayout::new(&columns, &queries, SITES).expect("a valid plan");
+        let site = numbers.below(SITES as u64) as usize;
+        let kept = layout.own_coordinates(site);
         let charged = layout.squared_sensitivity();
         assert!(charged <= u128::from(RADIUS).pow(2), "{queries:?}");
         let random_unit = |numbers: &mut TestNumbers| -> Vec<TableRow> {
@@ -300,19 +316,20 @@ fn compare_neighbours(pairs: usize, seed: u64) -> f64 {
         let others: Vec<Vec<TableRow>> = (0..3).map(|_| random_unit(numbers)).collect();
         let mut without = vec![0; layout.length()];
         for unit in &others {
-            add_reference(&layout, &queries, unit, &mut without, &mut changed);
+            add_reference((&layout, site), &queries, unit, &mut without, &mut changed);
         }
         let mut with = without.clone();
         for _ in 0..PAIRS_OF_A_PLAN {
             let unit = random_unit(numbers);
             changed.clear();
-            add_reference(&layout, &queries, &unit, &mut with, &mut changed);
+            add_reference((&layout, site), &queries, &unit, &mut with, &mut changed);
             let change: Vec<(usize, i128)> =
                 changed.iter().map(|place| (*place, with[*place] - without[*place])).filter(|one| one.1 != 0).collect();
             let squared: u128 = change.iter().map(|(_, change)| change.unsigned_abs().pow(2)).sum();
+            assert!(change.iter().all(|(place, _)| kept.iter().any(|kept| kept.contains(place))), "{queries:?}");
             assert!(squared <= charged, "{squared} of {charged}: {queries:?} {unit:?}");
             greatest = greatest.max(squared as f64 / charged as f64);
-            let own = layout.contribute_steps(unit.iter().map(|row| &row[..]));
+            let own = layout.contribute_steps(site, unit.iter().map(|row| &row[..]));
             let own = own.into_iter().filter(|(_, steps)| *steps != 0).map(|(place, steps)| (place, i128::from(steps)));
             assert!(own.eq(change), "{queries:?} {unit:?}");
             for place in &changed {

@@ -48,7 +48,7 @@ fn statements_become_queries_with_the_columns_that_they_use() {
 fn written_text_is_read_as_the_same_queries() {
     let text = "SELECT sex, count(*), count(DISTINCT patient), sum(age), variance(glucose), histogram(sex) FROM t \
                 WHERE (age < 30 OR sex IN ('male', 'other')) AND NOT glucose BETWEEN -0.5 AND 6 AND visit IS NOT NULL \
-                GROUP BY sex; SELECT median(glucose) FROM t GROUP BY bucket(age, 0, 18.5, 120); \
+                GROUP BY site(), sex; SELECT median(glucose) FROM t GROUP BY bucket(age, 0, 18.5, 120); \
                 SELECT survival(age, died, 0, 40, 80.5), covariance(age, glucose, died), corr(age, glucose) FROM t";
     let [mut table, _] = datasets();
     let schema = table.table.as_mut().expect("it is a table");

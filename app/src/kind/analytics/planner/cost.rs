@@ -6,13 +6,12 @@ use undertone_api::budget::AccountStanding;
 use undertone_api::dataset::Dataset;
 use undertone_api::id::{ConsortiumId, DatasetId};
 use undertone_api::job::analytics::{Spec, TargetError};
-use undertone_api::job::{JobKind as _, NewJob, Spec as AnySpec};
-use undertone_api::plan::{PlanOffer, PricedPlan, nearest};
+use undertone_api::job::{NewJob, Spec as AnySpec};
+use undertone_api::plan::PlanOffer;
 
 use super::super::goal::scale_errors;
 use super::super::plan::AnalyticsPlan;
-use crate::kind::cost::{ChargeTerms, render_account, render_offers, render_violations, summarize_price};
-use crate::standing::{collect_balances, find_standings};
+use crate::kind::cost::{ChargeTerms, CostPanel, PanelTerms, render_violations};
 use crate::words;
 
 /// Renders the cost of the plan as HTML.
@@ -26,37 +25,21 @@ pub(in crate::kind::analytics) fn render_cost(
         Ok(fitted) => fitted,
         Err(violations) => return render_violations(&violations).to_html(),
     };
-    let violations = spec.check(datasets);
-    let balances = collect_balances(datasets, standings);
-    let priced = PricedPlan::from_spec(&spec, datasets, &balances);
-    let sites = spec.participants.iter().filter_map(|party| {
-        let dataset = datasets.iter().find(|dataset| dataset.id == party.dataset)?;
-        let standing = find_standings(standings, dataset.id);
-        let charge = render_charge(&spec, dataset, standing, priced.as_ref());
-        Some(view! { <li><h3>{format!("{}, {}", dataset.name, dataset.organization_name)}</h3>{charge}</li> })
-    });
-    let sites = sites.collect_view();
-    let summary = summarize_price(priced.as_ref());
-    let errors = violations.is_empty().then(|| render_errors(&spec, datasets));
-    let (offers, goals) = if violations.is_empty() {
-        let job = NewJob { title: plan.title.clone(), spec: AnySpec::Analytics(spec.clone()) };
-        let nearest = nearest(&job, datasets, &balances);
+    let panel = CostPanel::new(&spec, datasets, standings);
+    let job = NewJob { title: plan.title.clone(), spec: AnySpec::Analytics(spec.clone()) };
+    let nearest = panel.find_offers(&job);
+    let remarks = panel.is_valid().then(|| {
         let goals = render_targets(&spec, &targets, nearest.first().map(|offer| noise_factor(offer, &spec)));
-        (render_offers(link_offers(nearest, plan, &spec, consortium)), goals)
-    } else {
-        (().into_any(), ().into_any())
+        view! { {goals}{render_errors(&spec, datasets)} }
+    });
+    let offers = link_offers(nearest, plan, &spec, consortium);
+    let terms = PanelTerms {
+        charge: ChargeTerms { unit: words::unit(spec.unit), charge: "such job", states_own: true },
+        uncharged: "Public: nothing is charged.",
+        closing: "One release of each table is charged, once. Nothing is charged before every owner has approved and \
+                  every ledger has reserved it.",
     };
-    view! {
-        <h2>"Projected cost"</h2>
-        <p class="headline-small">{summary}</p>
-        {offers}
-        <ul class="costs">{sites}</ul>
-        {render_violations(&violations)}
-        {goals}
-        {errors}
-        <p class="hint">"One release of each table is charged, once. Nothing is charged before every owner has approved and every ledger has reserved it."</p>
-    }
-    .to_html()
+    panel.render(spec.participants.iter().map(|party| party.dataset), terms, offers, remarks.into_any())
 }
 
 /// Renders the expected error of each aggregate.
@@ -89,20 +72,6 @@ fn render_errors(spec: &Spec, datasets: &[Dataset]) -> AnyView {
         <p class="hint">"Of means and variances: for groups of equal size with a row of each unit. Of quantiles: the error of the rank, in rows. Of survival: the greatest of the curve, if half of the rows have the event. Of covariances: the error of a correlation near 0."</p>
     }
     .into_any()
-}
-
-/// Renders the charge of a site.
-fn render_charge(
-    spec: &Spec,
-    dataset: &Dataset,
-    standings: &[AccountStanding],
-    priced: Option<&PricedPlan>,
-) -> AnyView {
-    let Some(charge) = spec.cost(dataset) else {
-        return view! { <p class="hint">"Public: nothing is charged."</p> }.into_any();
-    };
-    let terms = ChargeTerms { unit: words::unit(spec.unit), charge: "such job", states_own: true };
-    render_account(dataset, &charge, standings, priced, terms)
 }
 
 /// Returns the factor by which an offer raises the noise, and with it each error.

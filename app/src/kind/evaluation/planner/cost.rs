@@ -5,13 +5,11 @@ use leptos::prelude::*;
 use undertone_api::budget::AccountStanding;
 use undertone_api::dataset::Dataset;
 use undertone_api::id::{ConsortiumId, DatasetId};
-use undertone_api::job::evaluation::Spec;
-use undertone_api::job::{JobKind as _, NewJob, Spec as AnySpec};
-use undertone_api::plan::{PlanOffer, PricedPlan, nearest};
+use undertone_api::job::{NewJob, Spec as AnySpec};
+use undertone_api::plan::PlanOffer;
 
 use super::super::plan::EvaluationPlan;
-use crate::kind::cost::{ChargeTerms, render_account, render_offers, render_violations, summarize_price};
-use crate::standing::{collect_balances, find_standings};
+use crate::kind::cost::{ChargeTerms, CostPanel, PanelTerms, render_violations};
 use crate::words;
 
 /// Renders the cost of the plan as HTML.
@@ -25,49 +23,20 @@ pub(in crate::kind::evaluation) fn render_cost(
         Ok(spec) => spec,
         Err(violations) => return render_violations(&violations).to_html(),
     };
-    let violations = spec.check(datasets);
-    let balances = collect_balances(datasets, standings);
-    let priced = PricedPlan::from_spec(&spec, datasets, &balances);
-    let sites = spec.participants.iter().filter_map(|party| {
-        let dataset = datasets.iter().find(|dataset| dataset.id == party.dataset)?;
-        let standing = find_standings(standings, dataset.id);
-        let charge = render_charge(&spec, dataset, standing, priced.as_ref());
-        Some(view! { <li><h3>{format!("{}, {}", dataset.name, dataset.organization_name)}</h3>{charge}</li> })
-    });
-    let sites = sites.collect_view();
-    let summary = summarize_price(priced.as_ref());
+    let panel = CostPanel::new(&spec, datasets, standings);
+    let job = NewJob { title: plan.title.clone(), spec: AnySpec::Evaluation(spec.clone()) };
+    let offers = link_offers(panel.find_offers(&job), plan, consortium);
     let noise = words::number(spec.histograms().pooled_deviation(spec.participants.len().saturating_sub(1) as u32));
-    let offers = if violations.is_empty() {
-        let job = NewJob { title: plan.title.clone(), spec: AnySpec::Evaluation(spec) };
-        render_offers(link_offers(nearest(&job, datasets, &balances), plan, consortium))
-    } else {
-        ().into_any()
-    };
-    view! {
-        <h2>"Projected cost"</h2>
-        <p class="headline-small">{summary}</p>
-        {offers}
-        <ul class="costs">{sites}</ul>
-        {render_violations(&violations)}
+    let remarks = view! {
         <p class="hint">{format!("The sum over the sites has noise of deviation {noise} in each number: intervals are useful for many more units than that.")}</p>
-        <p class="hint">"One release of each test set is charged, once. Nothing is charged before every owner has approved and every ledger has reserved it."</p>
-    }
-    .to_html()
-}
-
-/// Renders the charge of a site.
-fn render_charge(
-    spec: &Spec,
-    dataset: &Dataset,
-    standings: &[AccountStanding],
-    priced: Option<&PricedPlan>,
-) -> AnyView {
-    let Some(charge) = spec.cost(dataset) else {
-        let text = "Public: its site leads and provides the model, and nothing is charged.";
-        return view! { <p class="hint">{text}</p> }.into_any();
     };
-    let terms = ChargeTerms { unit: words::unit(spec.unit), charge: "such evaluation", states_own: true };
-    render_account(dataset, &charge, standings, priced, terms)
+    let terms = PanelTerms {
+        charge: ChargeTerms { unit: words::unit(spec.unit), charge: "such evaluation", states_own: true },
+        uncharged: "Public: its site leads and provides the model, and nothing is charged.",
+        closing: "One release of each test set is charged, once. Nothing is charged before every owner has approved and \
+                  every ledger has reserved it.",
+    };
+    panel.render(spec.participants.iter().map(|party| party.dataset), terms, offers, remarks.into_any())
 }
 
 /// Returns the nearest plans that fit, with their addresses. More noise is the only change of this kind.

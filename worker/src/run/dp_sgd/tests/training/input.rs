@@ -66,7 +66,9 @@ pub(in crate::run::dp_sgd::tests) fn columns() -> Vec<TableColumn> {
 pub(super) fn row_spec() -> Spec {
     let columns = columns();
     let rows = RowColumns { target: columns[3].clone(), features: columns[..3].to_vec(), rows_per_unit: 2 };
-    Spec { unit: PrivacyUnit::User, model: ModelSpec::from_rows(rows, 0, 0), open: None, ..spec() }.settle(&[])
+    let mut spec = Spec { unit: PrivacyUnit::User, model: ModelSpec::from_rows(rows, 0, 0), open: None, ..spec() };
+    spec.private.as_mut().unwrap().optimizer = Optimizer::Adam { learning_rate: 0.05 };
+    spec.settle(&[])
 }
 
 /// Adds a table of 60 patients with one to three rows each. Older patients with a higher dose return, more of them in ward

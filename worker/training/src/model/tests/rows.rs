@@ -69,7 +69,7 @@ fn linear_gradient_is_that_of_the_formula() {
             }
         }
         for (own, expected) in own.iter().zip(&expected) {
-            assert!((f64::from(*own) - expected).abs() < 1e-4, "{criterion:?}: {own} {expected}");
+            assert!((f64::from(*own) - expected).abs() < 2e-4, "{criterion:?}: {own} {expected}");
         }
     }
 }
@@ -89,7 +89,7 @@ fn model_of_rows_learns_a_number() {
     let mut engine = Engine::with_criterion(Criterion::SquaredError);
     let before = engine.score(&model, &examples);
     let mut optimizer = Optimizer::new(Rule::Adam { learning_rate: 0.02 }, model.parameters().len());
-    for _ in 0..400 {
+    for _ in 0..250 {
         let mut gradient = vec![0.0; model.parameters().len()];
         engine.add_gradient(&model, &examples, 1.0 / 400.0, &mut gradient);
         optimizer.step(model.parameters_mut(), StepDirection::exact(&gradient), 1.0);

@@ -109,8 +109,8 @@ on_both! {
             let job = NewJob { title: "evaluated".to_owned(), spec: Spec::Evaluation(spec.clone()) };
             let new = NewPlan { consortium: world.consortium, job };
             let planned = plan::plan(&world.ctx, &world.sites[0].steward, &new).await.unwrap();
-            let violations = planned.violations.into_iter();
-            violations.filter(|violation| violation.field == "spec.model").map(|violation| violation.message).next()
+            let own = planned.violations.into_iter().find(|violation| violation.field == "spec.model");
+            own.map(|violation| violation.message)
         };
         assert_eq!(refusal().await, None, "the model is one of speech");
         set_rows(app, first).await;

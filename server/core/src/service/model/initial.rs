@@ -62,7 +62,7 @@ pub(crate) async fn resolve(
 ) -> Result<ResolvedProposal, Error> {
     if job.spec.initial_file().is_none() {
         let mut violations = deletion::violations(ctx.db.read(), consortium, &job.spec).await?;
-        violations.extend(find_row_model(ctx.db.read(), consortium, &job.spec).await?);
+        violations.extend(Box::pin(find_row_model(ctx.db.read(), consortium, &job.spec)).await?);
         return Ok(ResolvedProposal { job, origin: None, violations });
     }
     let digest = job.spec.initial_file().filter(|digest| object::is_digest(digest)).map(str::to_owned);

@@ -24,7 +24,7 @@ pub struct JobModel {
 }
 
 /// A registry model with which a training job can begin.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct InitialModelChoice {
     /// Its origin.
     pub origin: ModelOrigin,

@@ -118,6 +118,7 @@ pub trait Card: JobKind {
 /// Returns the display name of a kind.
 pub const fn title(spec: &Spec) -> &'static str {
     match spec {
+        Spec::DpSgd(spec) if spec.model.rows.is_some() => dp_sgd::ROW_TITLE,
         Spec::DpSgd(_) => <undertone_api::job::dp_sgd::Spec as Card>::TITLE,
         Spec::ActiveLearning(_) => <undertone_api::job::active_learning::Spec as Card>::TITLE,
         Spec::Transcription(_) => <undertone_api::job::transcription::Spec as Card>::TITLE,
@@ -129,6 +130,7 @@ pub const fn title(spec: &Spec) -> &'static str {
 /// Returns the words of a kind.
 pub const fn terms(spec: &Spec) -> KindTerms {
     match spec {
+        Spec::DpSgd(spec) if spec.model.rows.is_some() => dp_sgd::ROW_TERMS,
         Spec::DpSgd(_) => <undertone_api::job::dp_sgd::Spec as Card>::TERMS,
         Spec::ActiveLearning(_) => <undertone_api::job::active_learning::Spec as Card>::TERMS,
         Spec::Transcription(_) => <undertone_api::job::transcription::Spec as Card>::TERMS,
@@ -168,8 +170,19 @@ pub async fn render_forms(ground: PlannerData) -> Vec<(&'static str, AnyView)> {
     let draft_kind = ground.opened.as_ref().map(|opened| opened.draft.content.kind.clone());
     let is_open = |kind: &str| draft_kind.as_deref().is_none_or(|draft_kind| draft_kind == kind);
     let mut forms = Vec::new();
-    if is_open(dp_sgd::Spec::NAME) && speech.datasets.iter().any(<dp_sgd::Spec as Card>::can_begin) {
-        forms.push((dp_sgd::Spec::TITLE, dp_sgd::Spec::form(speech.clone()).await));
+    // One training planner is on the page: for tables if a draft is of rows, or if no speech can lead.
+    let can_train = |data: &PlannerData| data.datasets.iter().any(<dp_sgd::Spec as Card>::can_begin);
+    let is_draft_of_rows = ground
+        .opened
+        .as_ref()
+        .is_some_and(|opened| opened.draft.content.spec.pointer("/model/rows").is_some_and(|rows| !rows.is_null()));
+    let (training, title) = if can_train(&speech) && !is_draft_of_rows {
+        (&speech, dp_sgd::Spec::TITLE)
+    } else {
+        (&tables, self::dp_sgd::ROW_TITLE)
+    };
+    if is_open(dp_sgd::Spec::NAME) && can_train(training) {
+        forms.push((title, dp_sgd::Spec::form(training.clone()).await));
     }
     let is_private = |dataset: &Dataset| dataset.visibility != Visibility::Public;
     if is_open(evaluation::Spec::NAME)

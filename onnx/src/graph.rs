@@ -97,8 +97,11 @@ pub(crate) fn write_model(model: &ModelWeights) -> Vec<u8> {
         Some(matrix) => add_context(&mut graph, layers, matrix),
         None => graph.transpose("frames_first", &[1, 0, 2]),
     }
-    for (number, directions) in model.recurrent.iter().enumerate() {
-        add_recurrent(&mut graph, layers, number, directions);
+    for (number, directions) in model.hidden.iter().enumerate() {
+        match &directions[..] {
+            [matrix] if layers.dense => add_dense(&mut graph, number, matrix),
+            _ => add_recurrent(&mut graph, layers, number, directions),
+        }
     }
     if let Some(matrix) = &model.normalize {
         let (scales, shifts) = matrix.values.split_at(layers.width());
@@ -118,7 +121,8 @@ pub(crate) fn write_model(model: &ModelWeights) -> Vec<u8> {
     for node in &graph.nodes {
         message = message.message(1, node);
     }
-    message = message.bytes(2, b"acoustic_model");
+    let name: &[u8] = if layers.dense { b"row_model" } else { b"acoustic_model" };
+    message = message.bytes(2, name);
     for tensor in &graph.tensors {
         message = message.message(5, tensor);
     }
@@ -165,6 +169,18 @@ fn add_context(graph: &mut GraphBuilder, layers: &ModelLayers, matrix: &Matrix) 
         [Attribute::Numbers("kernel_shape", vec![width as i64]), Attribute::Numbers("pads", vec![half, half])];
     graph.node("Conv", &[weight, bias], "context", &attributes);
     graph.transpose("frames_first", &[2, 0, 1]);
+}
+
+/// Adds a dense layer of a model of rows: a linear map, then tanh.
+fn add_dense(graph: &mut GraphBuilder, number: usize, matrix: &Matrix) {
+    let [rows, hidden] = matrix.dimensions;
+    let (weight, bias) = matrix.values.split_at((rows - 1) * hidden);
+    let name = format!("layer{}", number + 1);
+    let weight = graph.tensor(&format!("{name}.weight"), &[rows - 1, hidden], weight);
+    graph.node("MatMul", &[weight], &format!("{name}.product"), &[]);
+    let bias = graph.tensor(&format!("{name}.bias"), &[hidden], bias);
+    graph.node("Add", &[bias], &format!("{name}.sum"), &[]);
+    graph.node("Tanh", &[], &name, &[]);
 }
 
 /// Adds a recurrent layer. Its operator gives `[frames, directions, batch, hidden]`.

@@ -1,9 +1,11 @@
-//! Acoustic models as ONNX graphs: [`convert`] turns the safetensors file of a training job into a file that other
+//! Acoustic models and models of rows as ONNX graphs: [`convert`] turns the safetensors file of a training job into a file that other
 //! programs run without this product.
 //!
 //! The graph has one input, `features` `[batch, frames, inputs]`, and one output, `logits` `[batch, frames, classes]`,
 //! both `f32`. All recordings of a batch have the same length, because padding would change the scores of layers that
 //! read backwards. The normalization of the features is part of the graph. Operators are those of opset 17.
+//!
+//! A model of rows reads the inputs of its columns, a row in the place of a frame.
 //!
 //! `weights` reads the file, `graph` arranges the operators, and `wire` writes the protocol buffers. The formats are those
 //! of ONNX 1.12 (`onnx.proto3`, IR version 8). `benches/peers/export.py` compares the scores with those of the worker.

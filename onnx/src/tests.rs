@@ -65,6 +65,47 @@ fn converter_writes_the_compared_bytes() {
     assert_eq!(read_dimensions(&model_file("gru", true, FORMAT, None)).unwrap(), (3, 4));
 }
 
+/// Returns the file of a model of rows of 3 inputs and 2 outputs, with dense layers of 2 units.
+fn row_model(layers: usize) -> Vec<u8> {
+    let mut shapes: Vec<(String, Vec<usize>)> = Vec::new();
+    let mut width = 3;
+    for layer in 1..=layers {
+        shapes.push((format!("layer{layer}.weight"), vec![width + 1, 2]));
+        width = 2;
+    }
+    shapes.push(("output.weight".to_owned(), vec![width + 1, 2]));
+    let mut parts: Vec<_> = shapes
+        .into_iter()
+        .map(|(name, shape)| {
+            let count: usize = shape.iter().product();
+            (name, shape, (0..count).flat_map(|n| (n as f32 * 0.25 - 0.5).to_le_bytes()).collect::<Vec<u8>>())
+        })
+        .collect();
+    for (name, value) in [("normalizer.mean", 0.0_f32), ("normalizer.deviation", 1.0)] {
+        parts.push((name.to_owned(), vec![3], [value; 3].into_iter().flat_map(f32::to_le_bytes).collect()));
+    }
+    let views = parts
+        .iter()
+        .map(|(name, shape, data)| (name.as_str(), TensorView::new(Dtype::F32, shape.clone(), data).unwrap()));
+    let hidden = if layers == 0 { 0 } else { 2 };
+    let about = format!(
+        r#"{{"format":"{FORMAT}","inputs":3,"hidden":{hidden},"classes":2,"cell":"lstm","layers":{layers},"bidirectional":false,"context":null,"normalize":false,"dense":true,"loss":"cross_entropy"}}"#
+    );
+    safetensors::serialize(views, Some(HashMap::from([("model".to_owned(), about)]))).unwrap()
+}
+
+#[test]
+fn model_of_rows_has_a_tanh_for_each_dense_layer() {
+    for layers in [0, 1, 3] {
+        let graph = convert(&row_model(layers)).unwrap();
+        let count = |operator: &[u8]| graph.windows(operator.len()).filter(|window| *window == operator).count();
+        // An operator is a field of 4, its type, in a node.
+        assert_eq!((count(b"\x22\x04Tanh"), count(b"\x22\x06MatMul")), (layers, layers + 1));
+        assert_eq!(count(b"\x22\x04LSTM"), 0);
+        assert_eq!(read_dimensions(&row_model(layers)).unwrap(), (3, 2));
+    }
+}
+
 #[test]
 fn unusable_file_names_its_defect() {
     let text = |file: &[u8]| convert(file).unwrap_err().to_string();

@@ -33,6 +33,9 @@ pub(crate) struct ModelLayers {
     pub(crate) context: Option<usize>,
     /// Whether a layer norm precedes the output layer.
     pub(crate) normalize: bool,
+    /// Whether it is a model of rows, with dense layers.
+    #[serde(default)]
+    pub(crate) dense: bool,
 }
 
 /// A matrix, row-major.
@@ -63,8 +66,8 @@ pub(crate) struct ModelWeights {
     pub(crate) deviation: Vec<f32>,
     /// `[frames · inputs + 1, hidden]`.
     pub(crate) context: Option<Matrix>,
-    /// The matrices of each layer, by direction: `[fed + 1 + hidden, gates · hidden]`.
-    pub(crate) recurrent: Vec<Vec<Matrix>>,
+    /// The matrices of each layer, by direction: `[fed + 1 + hidden, gates · hidden]`, or `[fed + 1, hidden]` of a dense one.
+    pub(crate) hidden: Vec<Vec<Matrix>>,
     /// `[2, width]`.
     pub(crate) normalize: Option<Matrix>,
     /// `[width + 1, classes]`.
@@ -77,8 +80,11 @@ impl ModelLayers {
         if self.bidirectional { 2 } else { 1 }
     }
 
-    /// Returns the number of outputs of a recurrent layer.
+    /// Returns the number of inputs of the output layer.
     pub(crate) const fn width(&self) -> usize {
+        if self.dense && self.layers == 0 {
+            return self.inputs;
+        }
         self.directions() * self.hidden
     }
 
@@ -90,7 +96,7 @@ impl ModelLayers {
         }
     }
 
-    /// Returns the number of inputs of a recurrent layer, counted from 0.
+    /// Returns the number of inputs of a hidden layer, counted from 0.
     pub(crate) const fn fed(&self, layer: usize) -> usize {
         match (layer, self.context) {
             (0, None) => self.inputs,
@@ -101,11 +107,13 @@ impl ModelLayers {
 
     /// Checks the limits of jobs, so that no computation overflows.
     fn check(self) -> Result<Self, OnnxError> {
+        let is_linear = self.dense && self.layers == 0 && self.hidden == 0 && !self.normalize;
+        let has_layers = (1..=2048).contains(&self.hidden) && (1..=4).contains(&self.layers);
         let is_within = self.format == FORMAT
             && (1..=1 << 16).contains(&self.inputs)
-            && (1..=2048).contains(&self.hidden)
             && (1..=65_536).contains(&self.classes)
-            && (1..=4).contains(&self.layers)
+            && (has_layers || is_linear)
+            && !(self.dense && (self.bidirectional || self.context.is_some()))
             && self.context.is_none_or(|frames| frames % 2 == 1 && (3..=31).contains(&frames));
         if is_within {
             Ok(self)
@@ -140,12 +148,16 @@ impl ModelWeights {
         };
         let context =
             layers.context.map(|frames| matrix("context.weight", [frames * layers.inputs + 1, layers.hidden]));
-        let mut recurrent = Vec::new();
+        let mut hidden = Vec::new();
         for layer in 0..layers.layers {
-            let dimensions = [layers.fed(layer) + 1 + layers.hidden, layers.gates() * layers.hidden];
+            let dimensions = if layers.dense {
+                [layers.fed(layer) + 1, layers.hidden]
+            } else {
+                [layers.fed(layer) + 1 + layers.hidden, layers.gates() * layers.hidden]
+            };
             let directions: &[&str] = if layers.bidirectional { &[".forward", ".backward"] } else { &[""] };
             let names = directions.iter().map(|direction| format!("layer{}{direction}.weight", layer + 1));
-            recurrent.push(names.map(|name| matrix(&name, dimensions)).collect::<Result<_, _>>()?);
+            hidden.push(names.map(|name| matrix(&name, dimensions)).collect::<Result<_, _>>()?);
         }
         let deviation = read_tensor(&tensors, "normalizer.deviation", &[layers.inputs])?;
         if deviation.iter().any(|deviation| *deviation <= 0.0) {
@@ -155,7 +167,7 @@ impl ModelWeights {
             mean: read_tensor(&tensors, "normalizer.mean", &[layers.inputs])?,
             deviation,
             context: context.transpose()?,
-            recurrent,
+            hidden,
             normalize: layers.normalize.then(|| matrix("normalize.weight", [2, layers.width()])).transpose()?,
             output: matrix("output.weight", [layers.width() + 1, layers.classes])?,
             layers,

@@ -24,6 +24,7 @@ mod questions;
 mod refusal;
 mod simulation;
 mod supply;
+mod tables;
 mod tampering;
 mod terms;
 mod transcription;

@@ -19,6 +19,7 @@ mod lineage;
 mod output;
 mod personalize;
 mod policy;
+mod predict;
 mod received;
 mod recognize;
 mod rotate;
@@ -80,6 +81,8 @@ enum WorkerCommand {
     Tune(Box<tune::TuneCommand>),
     /// Evaluate a model on a dataset of this site, for this terminal alone: accuracy by class, confusions, calibration.
     Evaluate(evaluate::EvaluateCommand),
+    /// Predict a column of the rows of files with a model of rows, for this machine alone.
+    Predict(predict::PredictCommand),
     /// Export a model as an ONNX graph, which other programs run.
     Export(export::ExportCommand),
     /// Fine-tune a model on a dataset of this site, without noise and without a charge, for this site alone.
@@ -219,6 +222,7 @@ fn run_command(arguments: &CommandLine, out: &mut dyn Write) -> Result<(), Comma
         WorkerCommand::Data(data) => Ok(data.run(&folder, clock(), out)?),
         WorkerCommand::Tune(tune) => tune.run(&folder, out),
         WorkerCommand::Evaluate(evaluate) => evaluate.run(&folder, out),
+        WorkerCommand::Predict(predict) => predict.run(out),
         WorkerCommand::Export(export) => export.run(out),
         WorkerCommand::Personalize(personalize) => personalize.run(&folder, out),
         WorkerCommand::Recognize(recognize) => recognize.run(&folder, out),

@@ -1,11 +1,12 @@
-//! `dp_sgd`: federated training of an acoustic model (senone classifier) by DP-SGD, after *Sotto Voce*.
+//! `dp_sgd`: federated training of an acoustic model (senone classifier), or of a model of rows of tables, by DP-SGD,
+//! after *Sotto Voce*.
 //!
 //! The lead participant, whose data are public, trains conventionally first (warm start). Then up to two series of
 //! rounds follow: `open`, in which owners that marked their data open for it send exact gradients, and `private`, in
 //! which each private participant sends one differentially private gradient a round with its *own* sampling rate, noise
 //! and clip. The server averages; all apply the same step. The lead measures on public test sets.
 //!
-//! Every option of a spec is in the file of its subject: `model.rs`, `noise.rs`, `rounds.rs`, `selection.rs`. An option
+//! Every option of a spec is in the file of its subject: `model.rs`, `rows.rs`, `noise.rs`, `rounds.rs`, `selection.rs`. An option
 //! at its default is not written, so that older manifests keep their digests. `cost.rs` alone defines the charge,
 //! `check.rs` the limits.
 //!
@@ -20,6 +21,7 @@ mod norm;
 mod rehearsal;
 mod report;
 mod rounds;
+mod rows;
 mod selection;
 mod terms;
 #[cfg(test)]
@@ -42,6 +44,7 @@ pub use norm::FALSE_REFUSAL;
 pub use rehearsal::{Rehearsal, RehearsedParty};
 pub use report::{ArmResult, PublicContent, RehearsalReport, RehearsedRun, RehearsedSetting, Report, TestResult};
 pub use rounds::{Ema, Optimizer, Precision, RateSchedule, Rounds, VectorExchange};
+pub use rows::{MOST_ROW_INPUTS, MOST_ROWS_PER_UNIT, RowColumns, TARGET_LEVELS, level_value};
 pub use selection::{SelectionCandidate, SelectionOptions};
 
 /// One arm of the comparison (Table 2 of *Sotto Voce*).
@@ -250,7 +253,8 @@ impl Spec {
     /// Returns the length of each vector of a series: the parameters of its trained parts. `None` while the spec leaves
     /// the classes open, or if none of the `datasets` is a participant's.
     pub fn vector_length(&self, rounds: &Rounds, datasets: &[Dataset]) -> Option<u64> {
-        let inputs = datasets.iter().find(|dataset| self.party(dataset.id).is_some())?.inputs;
+        let coefficients = datasets.iter().find(|dataset| self.party(dataset.id).is_some())?.inputs;
+        let inputs = self.model.inputs(coefficients);
         Some(self.model.parameters(rounds.trained(&self.model), inputs, self.model.classes?))
     }
 
@@ -281,7 +285,11 @@ impl JobKind for Spec {
     fn settle(mut self, datasets: &[Dataset]) -> Self {
         // A rehearsal has the classes of the planned job.
         let used = self.rehearsed().map_or_else(|| self.datasets(), |rehearsed| rehearsed.datasets());
-        self.model.classes.get_or_insert(check::most_classes(&used, datasets));
+        let classes = match &self.model.rows {
+            Some(rows) => rows.outputs(),
+            None => check::most_classes(&used, datasets),
+        };
+        self.model.classes.get_or_insert(classes);
         self.settle_rehearsal(datasets);
         self
     }

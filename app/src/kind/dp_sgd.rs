@@ -46,6 +46,17 @@ fn restore_plan(
     )
 }
 
+/// The name of a job on tables.
+pub(super) const ROW_TITLE: &str = "Federated model of rows";
+/// The terms of a job on tables.
+pub(super) const ROW_TERMS: KindTerms = KindTerms {
+    participation: "trained on",
+    records: "rows",
+    public_release: "The data are public: exact gradients leave the site, and nothing is charged.",
+    retention: "The rows stay at the site of",
+    has_unit_counts: true,
+};
+
 impl Card for Spec {
     type Result = Report;
 
@@ -60,7 +71,8 @@ impl Card for Spec {
     };
 
     fn can_begin(dataset: &Dataset) -> bool {
-        dataset.content == DatasetContent::Speech && dataset.visibility == Visibility::Public
+        matches!(dataset.content, DatasetContent::Speech | DatasetContent::Table)
+            && dataset.visibility == Visibility::Public
     }
 
     #[cfg(feature = "ssr")]

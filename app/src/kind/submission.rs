@@ -65,8 +65,8 @@ impl PlanSubmission {
             let spec = spec(&datasets).map_err(Problem::validation)?;
             let job = NewJob { title: self.title.clone(), spec };
             match self.draft {
-                Some(draft) => propose_draft(ctx, actor, self.consortium, draft, job).await,
-                None => Ok(service::job::propose(ctx, actor, self.consortium, job).await?),
+                Some(draft) => Box::pin(propose_draft(ctx, actor, self.consortium, draft, job)).await,
+                None => Ok(Box::pin(service::job::propose(ctx, actor, self.consortium, job)).await?),
             }
         };
         let address = proposal.await.map(|job| path::job(self.consortium, job.summary.id));
@@ -99,7 +99,7 @@ impl PlanSubmission {
             let datasets = service::dataset::list(ctx, actor, self.consortium).await?;
             let spec = spec(&datasets).map_err(Problem::validation)?;
             let job = NewJob { title: self.title.clone(), spec };
-            Ok(service::job::propose(ctx, actor, self.consortium, job).await?)
+            Ok(Box::pin(service::job::propose(ctx, actor, self.consortium, job)).await?)
         };
         match proposal.await {
             Ok(job) => {

@@ -211,10 +211,14 @@ fn render_use(record: &ModelRecord, address: &str) -> AnyView {
         return ().into_any();
     }
     let name = &file.name;
-    let labels = match settings.loss {
-        TrainingLoss::CrossEntropy => "--phone-map phones.json",
-        TrainingLoss::Ctc => "--characters characters.json",
+    let labels =
+        if settings.loss == TrainingLoss::Ctc { "--characters characters.json" } else { "--phone-map phones.json" };
+    let (purpose, command) = if settings.rows.is_some() {
+        ("Predict the rows of a file:", format!("undertone-worker predict {name} rows.csv --output predictions.csv"))
+    } else {
+        ("Recognize speech at a site:", format!("undertone-worker recognize recording.flac --model {name} {labels}"))
     };
+    let label = if settings.rows.is_some() { "Prediction command" } else { "Recognition command" };
     let download = format!(
         "curl --fail --header \"Authorization: Bearer KEY\" --output {name} {}{}",
         address.trim_end_matches('/'),
@@ -224,8 +228,8 @@ fn render_use(record: &ModelRecord, address: &str) -> AnyView {
         <section class="panel"><h2>"Use this model"</h2>
             <p>"Download it with an API key of the scope "<code>"models"</code>":"</p>
             <CopyField text=download label="Download command".to_owned()/>
-            <p>"Recognize speech at a site:"</p>
-            <CopyField text=format!("undertone-worker recognize recording.flac --model {name} {labels}") label="Recognition command".to_owned()/>
+            <p>{purpose}</p>
+            <CopyField text=command label=label.to_owned()/>
             <p>"Measure it on a dataset of the site:"</p>
             <CopyField text=format!("undertone-worker evaluate {name} --dataset DATASET") label="Evaluation command".to_owned()/>
             <p>"To continue it, choose it in the planner under "<em>"Initial model"</em>"."</p>

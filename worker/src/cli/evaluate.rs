@@ -8,6 +8,7 @@ use clap::Args;
 use super::table::format_table;
 use super::{CommandFailure, find_dataset};
 use crate::run::evaluation::local::{LocalEvaluation, evaluate};
+use crate::run::evaluation::rows::{RowEvaluation, RowModel};
 use crate::site::folder::Folder;
 
 /// The rows of each table; `--json` prints all of them.
@@ -15,7 +16,7 @@ const ROWS: usize = 20;
 
 /// Evaluate a model on a dataset of this site: accuracy by class, confusions and calibration, exactly and without noise.
 ///
-/// The test split is evaluated, or the whole dataset if it has no split. The result is as private as the data: the command
+/// The test split is evaluated, or the whole dataset if it has no split; a model of rows is evaluated on the rows of a table. The result is as private as the data: the command
 /// prints it at this terminal, and neither stores nor sends it.
 #[derive(Debug, Args)]
 pub(super) struct EvaluateCommand {
@@ -34,6 +35,12 @@ impl EvaluateCommand {
     /// Evaluates the model and prints the result to `out`.
     pub(super) fn run(&self, folder: &Folder, out: &mut dyn Write) -> Result<(), CommandFailure> {
         let dataset = find_dataset(folder, &self.dataset)?;
+        if let Some(mut model) = RowModel::read(&self.model)? {
+            let result = model.evaluate(&dataset, &self.dataset)?;
+            let text = if self.json { serde_json::to_string_pretty(&result)? + "\n" } else { format_rows(&result) };
+            out.write_all(text.as_bytes())?;
+            return Ok(());
+        }
         let result = evaluate(&self.model, &dataset, &self.dataset)?;
         let text = if self.json { serde_json::to_string_pretty(&result)? + "\n" } else { format_result(&result) };
         out.write_all(text.as_bytes())?;
@@ -43,6 +50,40 @@ impl EvaluateCommand {
 
 fn format_share(part: Option<f64>) -> String {
     part.map_or_else(|| "-".to_owned(), |part| format!("{:.2} %", part * 100.0))
+}
+
+/// Formats the result of a model of rows as text: the figures, then the values of the target with the most rows.
+fn format_rows(result: &RowEvaluation) -> String {
+    let mut text = format!(
+        "PRIVATE: {}\n\n\
+         Model               {}\n\
+         Dataset             {} ({} units, {} rows)\n\
+         Predicted column    {}\n",
+        result.private, result.model, result.dataset, result.units, result.rows, result.target,
+    );
+    let figures = [
+        ("Accuracy            ", result.accuracy.map(|accuracy| format_share(Some(accuracy)))),
+        ("Root mean square    ", result.rmse.map(|error| error.to_string())),
+        ("Mean absolute error ", result.mean_absolute_error.map(|error| error.to_string())),
+    ];
+    for (name, figure) in figures {
+        text.extend(figure.map(|figure| format!("{name}{figure}\n")));
+    }
+    let mut values: Vec<_> = result.values.iter().collect();
+    values.sort_by_key(|value| std::cmp::Reverse(value.rows));
+    let share = |part: u64, of: u64| format_share((of > 0).then(|| part as f64 / of as f64));
+    let rows: Vec<Vec<String>> = values
+        .iter()
+        .take(ROWS)
+        .map(|value| {
+            let (accuracy, precision) = (share(value.correct, value.rows), share(value.correct, value.predicted));
+            vec![value.value.clone(), value.rows.to_string(), accuracy, precision]
+        })
+        .collect();
+    if !rows.is_empty() {
+        text = format!("{text}\n{}", format_table(&["VALUE", "ROWS", "ACCURACY", "PRECISION"], &rows));
+    }
+    text
 }
 
 /// Formats the result as text: the figures, then the classes, confusions and groups of confidence with the most frames.

@@ -9,7 +9,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use safetensors::tensor::{Dtype, TensorView};
 
 use super::CommandFailure;
-use crate::run::evaluation::{EvaluationError, digest_file, read_model};
+use crate::run::evaluation::{EvaluationError, digest_file, read_any_model};
 use crate::speech::model::Model;
 use crate::speech::model::gradient::{Engine, Example};
 
@@ -21,7 +21,7 @@ const SEED: u64 = 1;
 /// Export a model as an ONNX graph.
 ///
 /// The graph reads `features` [batch, frames, inputs] and gives `logits` [batch, frames, classes]. The normalization of
-/// the features is part of it. Personal models are not exported. `--examples` also writes recordings with random
+/// the features is part of it. For a model of rows a frame is a row with the inputs of its columns. Personal models are not exported. `--examples` also writes recordings with random
 /// features and the scores that this program computes for them, to compare another program with.
 #[derive(Debug, Args)]
 pub(super) struct ExportCommand {
@@ -41,7 +41,7 @@ impl ExportCommand {
     pub(super) fn run(&self, out: &mut dyn Write) -> Result<(), CommandFailure> {
         let read = |source| EvaluationError::File { path: self.model.clone(), source };
         let content = std::fs::read(&self.model).map_err(read)?;
-        let model = read_model(&content)?;
+        let model = read_any_model(&content)?;
         let graph = undertone_onnx::convert(&content)?;
         write_file(&self.output, &graph)?;
         writeln!(out, "{}  {}", digest_file(&graph), self.output.display())?;

@@ -14,6 +14,7 @@
 mod audit;
 mod checkpoint;
 mod contribution;
+mod data;
 mod development;
 pub(super) mod error;
 mod initial;

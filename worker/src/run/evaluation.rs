@@ -8,6 +8,7 @@
 mod error;
 pub mod local;
 mod model_file;
+pub mod rows;
 
 use std::time::{Duration, Instant};
 
@@ -26,7 +27,7 @@ use crate::speech::model::gradient::{Engine, Example, Unit};
 
 pub use error::EvaluationError;
 pub(super) use model_file::find_model;
-pub use model_file::{check_dataset, digest_file, locate_model, read_model, read_site_model};
+pub use model_file::{check_dataset, digest_file, locate_model, read_any_model, read_model, read_site_model};
 
 /// The artifact with the evaluated model.
 const MODEL: &str = "model.safetensors";

@@ -99,6 +99,19 @@ pub enum TableError {
         /// The column.
         column: String,
     },
+    /// The rows of a table have too many inputs for a training.
+    #[error(
+        "table `{name}` has {rows} rows of {inputs} inputs, more than 8 GiB of numbers: propose the job with fewer columns \
+         or values, or add a part of the rows"
+    )]
+    TooManyNumbers {
+        /// The table.
+        name: String,
+        /// Its rows.
+        rows: u64,
+        /// The inputs of a row.
+        inputs: u64,
+    },
     /// The rows are charged to the accounts of another dataset.
     #[error(transparent)]
     Lineage(Box<LineageError>),

@@ -3,7 +3,8 @@
 //! A row enters through a [`source`], becomes integer codes in the declared ranges ([`value`]), is sorted by its unit
 //! and by a keyed order within the unit ([`key`], [`sort`]), and is stored ([`dataset`]). Rows that cannot be used are
 //! counted and left out ([`quarantine`]). Jobs read one unit at a time ([`units`]); what a unit contributes is defined by
-//! the job kind, see [`undertone_api::job::analytics`]. The numbers of its report become a file ([`numbers`]). No fact about the rows is computed for others: the schema with its
+//! the job kind, see [`undertone_api::job::analytics`]; training reads them as numbers ([`rows`]). The numbers of a report become a
+//! file ([`numbers`]). No fact about the rows is computed for others: the schema with its
 //! ranges is declared by the steward.
 
 pub mod add;
@@ -13,6 +14,7 @@ pub mod key;
 pub mod numbers;
 mod part;
 pub mod quarantine;
+pub mod rows;
 pub mod sort;
 pub mod source;
 pub mod units;

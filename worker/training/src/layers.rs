@@ -19,6 +19,7 @@
 pub mod affine;
 pub mod combine;
 pub mod conv1d;
+pub mod dense;
 pub mod embedding;
 mod host;
 pub mod layer_norm;

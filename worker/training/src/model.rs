@@ -1,5 +1,5 @@
 //! The acoustic model and its gradients: features → (convolution over frames) → recurrent layers → (layer norm) →
-//! linear → senone classes.
+//! linear → senone classes. A model of rows of tables has dense layers instead, or none: each row is a frame.
 //!
 //! Parameters are one flat vector, so a gradient is a vector, an average is a vector and a step is a loop. The matrices
 //! of the model's parts lie in it one after another, row-major:
@@ -9,10 +9,11 @@
 //! | `context` | `[frames · inputs + 1, hidden]` | inputs of each frame seen, the earliest first, then the bias |
 //! | `layer1` … `layer4` | `[fed + 1 + hidden, gates · hidden]` for each direction | its input, bias, its previous
 //! output; columns: gates i, f, g, o of an LSTM, reset, update, candidate of a GRU |
+//! | `layer1` … `layer4` of rows | `[fed + 1, hidden]` | its input, bias |
 //! | `normalize` | `[2, width]` | scales, shifts |
 //! | `output` | `[width + 1, classes]` | outputs of the last layer (forward, then backward), bias |
 //!
-//! `width` is `hidden`, doubled with two directions. The input of a recurrent layer is the features, the convolution's
+//! `width` is `hidden`, doubled with two directions; the inputs for a linear model of rows. The input of a recurrent layer is the features, the convolution's
 //! output, or the output of the layer before it. Parts may be frozen: they take part in the computation, but are
 //! neither trained nor exchanged ([`subset`]).
 //!

@@ -3,6 +3,7 @@
 mod model;
 mod rehearsal;
 mod rounds;
+mod rows;
 mod selection;
 
 use std::collections::HashSet;
@@ -32,6 +33,9 @@ pub(super) fn check(spec: &Spec, datasets: &[Dataset]) -> Vec<Violation> {
 
     check_unit(spec, datasets, &mut say);
     model::check(&spec.model, &mut say);
+    if let Some(columns) = &spec.model.rows {
+        rows::check(spec, columns, datasets, &mut say);
+    }
     if spec.initial_model.as_deref().is_some_and(|digest| !is_digest(digest)) {
         say("initial_model", "the SHA-256 of a registry model's file: 64 hex digits in lower case".to_owned());
     }
@@ -58,7 +62,7 @@ pub(super) fn check(spec: &Spec, datasets: &[Dataset]) -> Vec<Violation> {
             say(&at("dataset"), "no such dataset in this consortium".to_owned());
             continue;
         };
-        check_content(dataset, &at("dataset"), &mut say);
+        check_content(spec, dataset, &at("dataset"), &mut say);
         if index == 0 && dataset.visibility != Visibility::Public {
             say(&at("dataset"), "the first participant leads and must be public".to_owned());
         }
@@ -89,24 +93,34 @@ fn find_dataset(datasets: &[Dataset], id: DatasetId) -> Option<&Dataset> {
     datasets.iter().find(|dataset| dataset.id == id)
 }
 
-/// Checks that the dataset is speech, because only speech has frames.
-fn check_content(dataset: &Dataset, field: &str, say: &mut impl FnMut(&str, String)) {
-    if dataset.content != DatasetContent::Speech {
-        let name = &dataset.name;
-        let content = dataset.content.label();
+/// Checks that the dataset has what the model reads: frames of speech, or rows of a table.
+fn check_content(spec: &Spec, dataset: &Dataset, field: &str, say: &mut impl FnMut(&str, String)) {
+    let name = &dataset.name;
+    let content = dataset.content.label();
+    if spec.model.rows.is_some() {
+        if dataset.content != DatasetContent::Table {
+            say(field, format!("`{name}` is of {content}; a model of rows is trained and measured on tables"));
+        }
+    } else if dataset.content != DatasetContent::Speech {
         say(field, format!("`{name}` is of {content}; an acoustic model is trained and measured on speech"));
     }
 }
 
 /// Checks that all participants' data keep the protected units apart. Public data need no protection.
 fn check_unit(spec: &Spec, datasets: &[Dataset], say: &mut impl FnMut(&str, String)) {
+    // The check of the columns reports other units once for all tables.
+    if spec.model.rows.is_some() && spec.unit != PrivacyUnit::User {
+        return;
+    }
     let participants =
         spec.participants.iter().filter_map(|party| datasets.iter().find(|dataset| dataset.id == party.dataset));
     let mixed =
         participants.filter(|dataset| dataset.visibility != Visibility::Public && !dataset.keeps_apart(spec.unit));
     for dataset in mixed {
         let name = &dataset.name;
-        if spec.unit == PrivacyUnit::User && dataset.users.is_none() {
+        if dataset.content == DatasetContent::Table {
+            say("unit", format!("`{name}` is a table; use `user`, the values of its column of units"));
+        } else if spec.unit == PrivacyUnit::User && dataset.users.is_none() {
             say(
                 "unit",
                 format!("`{name}` has no column of users; use `record` or `speaker`, or ask its owner for one"),
@@ -128,6 +142,10 @@ fn check_sizes(spec: &Spec, datasets: &[Dataset], say: &mut impl FnMut(&str, Str
     let ids = spec.datasets();
     let used: Vec<_> = ids.iter().filter_map(|(id, _)| datasets.iter().find(|dataset| dataset.id == *id)).collect();
     let Some(first) = used.first() else { return };
+    if let Some(rows) = &spec.model.rows {
+        model::check_size(spec, rows.inputs(), rows.outputs(), say);
+        return;
+    }
     if let Some(other) = used.iter().find(|dataset| dataset.inputs != first.inputs) {
         say(
             "participants",
@@ -181,7 +199,7 @@ fn check_tests(spec: &Spec, datasets: &[Dataset], say: &mut impl FnMut(&str, Str
             say(&at("dataset"), "no such dataset in this consortium".to_owned());
             continue;
         };
-        check_content(dataset, &at("dataset"), say);
+        check_content(spec, dataset, &at("dataset"), say);
         if dataset.visibility != Visibility::Public {
             say(&at("dataset"), format!("`{}` is not public; only public data are measured on", dataset.name));
         }

@@ -38,10 +38,23 @@ impl Spec {
 fn list_differences(proposed: &AcousticModel, file: &AcousticModel) -> Vec<(&'static str, String, String)> {
     let cell = |cell: RecurrentCell| if cell == RecurrentCell::Gru { "`gru`" } else { "`lstm`" }.to_owned();
     // With CTC the last class is the blank, so equal classes have other meanings.
-    let loss = |loss: TrainingLoss| if loss == TrainingLoss::Ctc { "`ctc`" } else { "`cross_entropy`" }.to_owned();
+    let loss = |loss: TrainingLoss| {
+        let name = match loss {
+            TrainingLoss::CrossEntropy => "`cross_entropy`",
+            TrainingLoss::Ctc => "`ctc`",
+            TrainingLoss::SquaredError => "`squared_error`",
+        };
+        name.to_owned()
+    };
     let context = |context: Option<u32>| context.map_or_else(|| "none".to_owned(), |frames| frames.to_string());
     let classes = |model: &AcousticModel| model.classes.map_or_else(String::new, |classes| classes.to_string());
+    // Equal columns have equal inputs; the most rows of a unit are no part of the model.
+    let rows = |model: &AcousticModel| match &model.rows {
+        None => "none".to_owned(),
+        Some(rows) => serde_json::to_string(&(&rows.target, &rows.features)).unwrap_or_default(),
+    };
     let all = [
+        ("rows", rows(file), rows(proposed)),
         ("hidden", file.hidden.to_string(), proposed.hidden.to_string()),
         ("cell", cell(file.cell), cell(proposed.cell)),
         ("layers", file.layers.to_string(), proposed.layers.to_string()),

@@ -2,9 +2,11 @@
 //!
 //! In order from the input to the output, the optional ones only if requested: `context` (a convolution over
 //! neighbouring frames), `layer1` to `layer4` (recurrent), `normalize` (layer norm), `output` (linear, to the classes).
-//! Batch norm is excluded: its statistics mix the units of a batch, so that no unit has a gradient of its own to clip.
+//! A model of rows of tables has dense layers with tanh as `layer1` to `layer4`. Batch norm is excluded: its statistics mix the units of a batch, so that no unit has a gradient of its own to clip.
 
 use serde::{Deserialize, Serialize};
+
+use super::rows::RowColumns;
 
 /// The recurrent cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
@@ -29,14 +31,19 @@ pub enum TrainingLoss {
     /// Connectionist temporal classification: the labels are characters in order, without times, and the last class is
     /// the blank.
     Ctc,
+    /// The squared distance of the output to a numeric target, whose declared range is mapped to -1 to 1. For models of
+    /// rows.
+    SquaredError,
 }
 
 /// The model: `inputs` → (context) → recurrent `layers` of `hidden` → (normalize) → `classes`. The inputs (13 MFCC) are
-/// those of the datasets. The default is one LSTM layer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// those of the datasets. The default is one LSTM layer. With `rows` it is a model of rows of tables: `inputs` → dense
+/// `layers` of `hidden` with tanh → (normalize) → `classes`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = DpSgdModel))]
 pub struct AcousticModel {
-    /// Hidden units of each recurrent layer, and of each direction: 1 to 2,048.
+    /// Hidden units of each layer, and of each direction: 1 to 2,048. Omitted for a model without hidden layers.
+    #[serde(default, skip_serializing_if = "is_default")]
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 2048))]
     pub hidden: u32,
     /// Classes: at least as many as any dataset of the job has, up to 65,536. If a proposal omits it, it becomes the
@@ -47,9 +54,9 @@ pub struct AcousticModel {
     /// The recurrent cell.
     #[serde(default, skip_serializing_if = "is_default")]
     pub cell: RecurrentCell,
-    /// Stacked recurrent layers: 1 to 4.
+    /// Stacked hidden layers: 1 to 4, or 0 for a linear model of rows.
     #[serde(default = "one", skip_serializing_if = "is_one")]
-    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 4))]
+    #[cfg_attr(feature = "openapi", schema(maximum = 4))]
     pub layers: u32,
     /// Whether each layer also reads from the end to the beginning. The next layer receives both directions, 2
     /// `hidden`.
@@ -66,6 +73,9 @@ pub struct AcousticModel {
     /// The loss of an utterance. With `ctc`, all datasets must have the same characters.
     #[serde(default, skip_serializing_if = "is_default")]
     pub loss: TrainingLoss,
+    /// The columns of a model of rows of tables. Absent: a model of speech.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows: Option<Box<RowColumns>>,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -93,6 +103,7 @@ impl AcousticModel {
             context: None,
             normalize: false,
             loss: TrainingLoss::CrossEntropy,
+            rows: None,
         }
     }
 
@@ -111,11 +122,15 @@ impl AcousticModel {
         let hidden = u64::from(self.hidden);
         let classes = u64::from(classes);
         let directions = if self.bidirectional { 2 } else { 1 };
-        let width = hidden.saturating_mul(directions);
+        let is_dense = self.rows.is_some();
+        let width = if is_dense && self.layers == 0 { inputs } else { hidden.saturating_mul(directions) };
         if !self.parts().contains(part) {
             return 0;
         }
         let layer = |fed: u64| {
+            if is_dense {
+                return (fed + 1).saturating_mul(hidden);
+            }
             let gates = match self.cell {
                 RecurrentCell::Lstm => 4,
                 RecurrentCell::Gru => 3,

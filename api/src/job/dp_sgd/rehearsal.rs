@@ -13,6 +13,10 @@ use crate::dataset::Dataset;
 use crate::id::DatasetId;
 use crate::problem::Violation;
 
+/// The reason to refuse the rehearsal of a model of rows.
+pub(super) const NO_ROWS: &str =
+    "a rehearsal splits public recordings by their speakers, and a table has none: propose the job itself";
+
 /// A rehearsal on the lead's public data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = DpSgdRehearsal))]
@@ -101,6 +105,9 @@ impl Spec {
         let mut say = |field: String, message: &str| violations.push(Violation::new(format!("spec.{field}"), message));
         if self.private.is_none() {
             say("private".to_owned(), "a rehearsal shows the private arm: ask for it");
+        }
+        if self.model.rows.is_some() {
+            say("model.rows".to_owned(), NO_ROWS);
         }
         if self.selection.is_some() {
             say("selection".to_owned(), "the choice at the sites cannot be rehearsed: leave it out");

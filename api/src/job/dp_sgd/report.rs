@@ -26,14 +26,15 @@ pub struct ArmResult {
 pub struct TestResult {
     /// The test set's name.
     pub test: String,
-    /// The measured frames.
+    /// The measured frames, or rows of a table.
     pub frames: u64,
-    /// The share of the frames that are classified correctly: 0 to 1.
+    /// The share of the frames that are classified correctly: 0 to 1. For a numeric target the share of the rows that are
+    /// predicted within a twentieth of its declared range.
     pub accuracy: f64,
-    /// Mean cross-entropy in nats.
+    /// Mean cross-entropy in nats; for a numeric target the mean squared error, with its declared range as -1 to 1.
     pub loss: f64,
     /// Macro-F1: the mean F1 of the classes with frames in the test set, 0 to 1. Absent for models with CTC, whose
-    /// labels have no times, and in reports of earlier workers.
+    /// labels have no times, for numeric targets, and in reports of earlier workers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub macro_f1: Option<f64>,
     /// The word errors of the best path of a model with CTC, without a lexicon or a language model. Absent for other

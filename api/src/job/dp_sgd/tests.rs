@@ -111,6 +111,12 @@ fn full() -> Spec {
         minutes: 60,
         seed: 1,
     };
+    let column = |kind| crate::table::TableColumn { name: "age".to_owned(), kind };
+    let rows = super::RowColumns {
+        target: column(crate::table::ColumnKind::Boolean),
+        features: vec![column(crate::table::ColumnKind::Integer { least: 0, most: 100 })],
+        rows_per_unit: 8,
+    };
     Spec {
         unit,
         model: super::AcousticModel {
@@ -122,6 +128,7 @@ fn full() -> Spec {
             context: Some(5),
             normalize: true,
             loss: super::TrainingLoss::Ctc,
+            rows: Some(Box::new(rows)),
         },
         initial_model: Some("ab".repeat(32)),
         participants: vec![super::Party { noise: Some(noise), rounds: Some(5), ..participants[1] }],

@@ -4,7 +4,7 @@ use undertone_api::id::DatasetId;
 use undertone_api::job::Charge;
 use undertone_api::job::dp_sgd::{
     AcousticModel, Arm, Clipping, ModelPart, ModelParts, Noise, Optimizer, Precision, RateSchedule, RecurrentCell,
-    Rounds, SelectionOptions, Spec, TrainingLoss,
+    Rounds, RowColumns, SelectionOptions, Spec, TrainingLoss,
 };
 use undertone_privacy::Event;
 
@@ -14,10 +14,10 @@ use crate::words;
 pub(super) const fn part_name(part: ModelPart) -> &'static str {
     match part {
         ModelPart::Context => "the convolution",
-        ModelPart::Layer1 => "the first recurrent layer",
-        ModelPart::Layer2 => "the second recurrent layer",
-        ModelPart::Layer3 => "the third recurrent layer",
-        ModelPart::Layer4 => "the fourth recurrent layer",
+        ModelPart::Layer1 => "the first hidden layer",
+        ModelPart::Layer2 => "the second hidden layer",
+        ModelPart::Layer3 => "the third hidden layer",
+        ModelPart::Layer4 => "the fourth hidden layer",
         ModelPart::Normalize => "the layer norm",
         ModelPart::Output => "the output layer",
     }
@@ -44,6 +44,9 @@ pub(super) fn describe_releases(local_steps: u32, selects: bool) -> String {
 
 /// Describes the model's layers.
 pub(super) fn describe_model(model: &AcousticModel) -> String {
+    if let Some(rows) = &model.rows {
+        return describe_rows(model, rows);
+    }
     let cell = if model.cell == RecurrentCell::Gru { "GRU" } else { "LSTM" };
     let layers = if model.layers == 1 { cell.to_owned() } else { format!("{} layers of {cell}", model.layers) };
     let context = model.context.map_or_else(String::new, |frames| format!("convolution over {frames} frames, "));
@@ -56,6 +59,24 @@ pub(super) fn describe_model(model: &AcousticModel) -> String {
     };
     let loss = if model.loss == TrainingLoss::Ctc { ", trained with CTC" } else { "" };
     format!("{context}{layers}{ways} with {hidden} hidden units{norm}, {classes}{loss}")
+}
+
+/// Describes a model of rows.
+fn describe_rows(model: &AcousticModel, rows: &RowColumns) -> String {
+    let layers = match model.layers {
+        0 => "linear model".to_owned(),
+        1 => format!("one dense layer with {} hidden units", words::count(model.hidden.into())),
+        layers => format!("{layers} dense layers with {} hidden units each", words::count(model.hidden.into())),
+    };
+    let norm = if model.normalize { ", layer norm" } else { "" };
+    let loss = if model.loss == TrainingLoss::SquaredError { "squared error" } else { "cross-entropy" };
+    format!(
+        "{layers}{norm}; predicts {} from {} ({}), {loss}; at most {} of each unit",
+        rows.target.name,
+        words::plural(rows.features.len() as u64, "column"),
+        words::plural(rows.inputs().into(), "input"),
+        words::plural(rows.rows_per_unit.into(), "row"),
+    )
 }
 
 /// Describes the registry model with which a job begins.

@@ -4,13 +4,14 @@
 #[cfg(feature = "ssr")]
 mod draft;
 mod layers;
+mod rows;
 mod steps;
 mod terms;
 mod trials;
 
 use serde::{Deserialize, Serialize};
 use undertone_api::budget::AccountStanding;
-use undertone_api::dataset::{Dataset, Visibility};
+use undertone_api::dataset::{Dataset, DatasetContent, Visibility};
 use undertone_api::id::DatasetId;
 use undertone_api::job::dp_sgd::{
     AcousticModel, Arm, AuditOptions, AverageWeights, Noise, Party, Rounds, Spec, TestSet, WarmStart,
@@ -109,6 +110,9 @@ pub struct TrainingPlan {
     /// SHA-256 of the registry model with which the job begins; empty for random parameters.
     #[serde(default)]
     pub initial: String,
+    /// The columns of a model of rows, as JSON; empty for a model of speech.
+    #[serde(default)]
+    pub rows: String,
 }
 
 impl TrainingPlan {
@@ -117,13 +121,22 @@ impl TrainingPlan {
     pub fn first(datasets: &[Dataset], standings: &[(DatasetId, Vec<AccountStanding>)]) -> Option<Self> {
         let has_budget =
             |unit| standings.iter().flat_map(|(_, all)| all).any(|s| s.unit == unit && s.balance.budget().is_some());
-        let unit = if has_budget(PrivacyUnit::Record) && !has_budget(PrivacyUnit::Speaker) {
+        let public = |dataset: &&Dataset| dataset.visibility == Visibility::Public;
+        let lead = datasets.iter().filter(public).max_by_key(|dataset| dataset.records).or(datasets.first())?;
+        let is_table = lead.content == DatasetContent::Table;
+        let unit = if is_table {
+            PrivacyUnit::User
+        } else if has_budget(PrivacyUnit::Record) && !has_budget(PrivacyUnit::Speaker) {
             PrivacyUnit::Record
         } else {
             PrivacyUnit::Speaker
         };
-        let public = |dataset: &&Dataset| dataset.visibility == Visibility::Public;
-        let lead = datasets.iter().filter(public).max_by_key(|dataset| dataset.records).or(datasets.first())?;
+        // A table has no test split: another public table is measured on, or the lead's own without one.
+        let at_lead = |dataset: &&Dataset| public(dataset) && dataset.worker == lead.worker;
+        let has_other = datasets.iter().filter(at_lead).any(|dataset| dataset.id != lead.id);
+        let is_test = |dataset: &Dataset| {
+            at_lead(&dataset) && if is_table { has_other == (dataset.id != lead.id) } else { dataset.test_records > 0 }
+        };
         let rounds = 40;
         let spare = 4;
         let parts = datasets
@@ -134,9 +147,7 @@ impl TrainingPlan {
                 DatasetPart {
                     dataset: dataset.id,
                     joins: dataset.visibility != Visibility::Public || dataset.id == lead.id,
-                    tests: dataset.visibility == Visibility::Public
-                        && dataset.test_records > 0
-                        && dataset.worker == lead.worker,
+                    tests: is_test(dataset),
                     rate,
                     noise: find_account(dataset.id, standings, unit)
                         .and_then(|standing| find_least_noise(standing, rate, u64::from(2 * (rounds + spare))))
@@ -159,7 +170,7 @@ impl TrainingPlan {
             evaluate_every: 5,
             deadline: 600,
             may_miss: 0,
-            hidden: 200,
+            hidden: if is_table { 32 } else { 200 },
             epochs: 10,
             batch: 16,
             warm_rate: 0.003,
@@ -170,6 +181,7 @@ impl TrainingPlan {
             trials: SelectionPlan::default(),
             terms: TermPlans::default(),
             initial: String::new(),
+            rows: rows::first_rows(lead),
         })
     }
 
@@ -179,7 +191,8 @@ impl TrainingPlan {
     pub fn with_initial_layers(self, choices: &[InitialModelChoice]) -> Self {
         match choices.iter().find(|choice| choice.origin.digest == self.initial) {
             Some(InitialModelChoice { model, .. }) => {
-                Self { hidden: model.hidden, layers: ModelLayers::from_model(model), ..self }
+                let rows = model.rows.as_deref().map_or_else(String::new, rows::write_rows);
+                Self { hidden: model.hidden, layers: ModelLayers::from_model(model), rows, ..self }
             }
             None => self,
         }
@@ -235,9 +248,11 @@ impl TrainingPlan {
         }
         // Selection applies to the private arm.
         let selection = self.trials.selection().map_err(|wrong| violations.extend(wrong));
-        let (Ok(selection), true) = (selection, violations.is_empty()) else { return Err(violations) };
+        let model = self.model().map_err(|wrong| violations.push(wrong));
+        let (Ok(selection), Ok(model), true) = (selection, model, violations.is_empty()) else {
+            return Err(violations);
+        };
         let contributors = u32::try_from(participants.len()).unwrap_or(u32::MAX);
-        let model = self.layers.model(self.hidden);
         let rounds = |arm| Rounds {
             evaluate_every: self.evaluate_every,
             deadline_seconds: self.deadline,
@@ -261,8 +276,12 @@ impl TrainingPlan {
                 || tests.iter().any(|test| test.dataset == dataset.id)
         };
         let inputs = datasets.iter().find(|dataset| dataset.id == self.lead).map_or(1, |lead| lead.inputs);
-        let classes = datasets.iter().filter(is_used).map(|dataset| dataset.classes).max().unwrap_or(1);
-        let audit = (self.audit && self.private).then(|| default_audit(&model, self.frozen, inputs, classes));
+        let classes = match &model.rows {
+            Some(rows) => rows.outputs(),
+            None => datasets.iter().filter(is_used).map(|dataset| dataset.classes).max().unwrap_or(1),
+        };
+        let audit =
+            (self.audit && self.private).then(|| default_audit(&model, self.frozen, model.inputs(inputs), classes));
         let audit = audit.transpose().map_err(|violation| vec![violation])?;
         Ok(Spec {
             unit: self.unit,
@@ -307,8 +326,11 @@ fn default_audit(
         );
         return Err(Violation::new("spec.audit.canaries", message));
     }
-    let canaries = count(1, 1).clamp(LEAST_CANARIES, MOST_CANARIES);
-    Ok(AuditOptions { canaries, guesses: canaries / 4 * 2, recordings: 100 })
+    // The inputs and outputs of rows are known; those of speech may shrink with other datasets.
+    let least = if model.rows.is_some() { parameters } else { count(1, 1) };
+    let canaries = least.clamp(LEAST_CANARIES, MOST_CANARIES);
+    let recordings = if model.rows.is_some() { 0 } else { 100 };
+    Ok(AuditOptions { canaries, guesses: canaries / 4 * 2, recordings })
 }
 
 /// Returns the least noise with which `releases` fit into the remainder of an account, rounded up to three decimals;

@@ -1,7 +1,7 @@
 //! The result: learning curves by arm and test set, and the table of arms against test sets.
 
 use leptos::prelude::*;
-use undertone_api::job::dp_sgd::{Arm, Report, Spec};
+use undertone_api::job::dp_sgd::{Arm, Report, Spec, TrainingLoss};
 use undertone_api::job::{JobParticipant, Measurement};
 
 use crate::component::chart::{ChartFigure, ChartLine, LineStroke};
@@ -24,11 +24,44 @@ const fn arm_stroke(arm: Arm) -> LineStroke {
     }
 }
 
+/// The words for what is measured.
+struct MeasureWords {
+    /// `frames` or `rows`.
+    measured: &'static str,
+    /// The meaning of the accuracy, as a caption.
+    caption: &'static str,
+    /// The loss with its unit.
+    loss: &'static str,
+}
+
+impl MeasureWords {
+    const fn from_spec(spec: &Spec) -> Self {
+        match (&spec.model.rows, spec.model.loss) {
+            (None, _) => Self {
+                measured: "frames",
+                caption: "Frames classified correctly, by arm and test set",
+                loss: "cross-entropy, nats",
+            },
+            (Some(_), TrainingLoss::SquaredError) => Self {
+                measured: "rows",
+                caption: "Rows predicted within a twentieth of the target’s range, by arm and test set",
+                loss: "squared error, range -1 to 1",
+            },
+            (Some(_), _) => Self {
+                measured: "rows",
+                caption: "Rows predicted correctly, by arm and test set",
+                loss: "cross-entropy, nats",
+            },
+        }
+    }
+}
+
 /// Returns for every test set one figure of accuracy and one of loss. The public arm, once there is another, is a
 /// level: the rounds start from it and must exceed it.
 pub(super) fn list_figures(spec: &Spec, measurements: &[Measurement]) -> Vec<ChartFigure> {
     let rounds = [Arm::Open, Arm::Private].into_iter().filter_map(|arm| spec.rounds(arm)).map(|r| r.rounds).max();
     let in_rounds = measurements.iter().any(|m| m.series != Arm::Public.series());
+    let words = MeasureWords::from_spec(spec);
     let mut figures = Vec::new();
     for test in &spec.tests {
         for accuracy in [true, false] {
@@ -57,7 +90,7 @@ pub(super) fn list_figures(spec: &Spec, measurements: &[Measurement]) -> Vec<Cha
                 title: format!("{}, {}", if accuracy { "Accuracy" } else { "Loss" }, test.name),
                 file: format!("{measure}-{}", test.name.replace(|c: char| !c.is_ascii_alphanumeric(), "-")),
                 x: if in_rounds { "round" } else { "epoch" }.to_owned(),
-                y: if accuracy { "frames correct, %" } else { "cross-entropy, nats" }.to_owned(),
+                y: if accuracy { format!("{} correct, %", words.measured) } else { words.loss.to_owned() },
                 percent: accuracy,
                 x_most: f64::from(if in_rounds { rounds.unwrap_or(1) } else { spec.warm_start.epochs.max(1) }),
                 lines,
@@ -83,6 +116,9 @@ pub(super) fn render_result(spec: &Spec, report: &Report, participants: &[JobPar
         Arm::Private if costs.is_empty() => "–".to_owned(),
         Arm::Private => costs.join("; "),
     };
+    let measure = MeasureWords::from_spec(spec);
+    let (measured, loss) = (measure.measured, measure.loss.split(',').next().unwrap_or_default());
+    let unit = if measure.loss.ends_with("nats") { " nats" } else { "" };
     let rows = report.arms.iter().map(|row| {
         let cells = spec.tests.iter().map(|test| {
             let cell = row.tests.iter().find(|cell| cell.test == test.name);
@@ -91,7 +127,7 @@ pub(super) fn render_result(spec: &Spec, report: &Report, participants: &[JobPar
                 |cell| {
                     (
                         words::percent(cell.accuracy),
-                        format!("{} frames, cross-entropy {:.4} nats", words::count(cell.frames), cell.loss),
+                        format!("{} {measured}, {loss} {:.4}{unit}", words::count(cell.frames), cell.loss),
                     )
                 },
             );
@@ -111,7 +147,7 @@ pub(super) fn render_result(spec: &Spec, report: &Report, participants: &[JobPar
     });
     view! {
         <table class="cards result">
-            <caption>"Frames classified correctly, by arm and test set"</caption>
+            <caption>{measure.caption}</caption>
             <thead><tr>
                 <th scope="col">"Trained on"</th>
                 {spec.tests.iter().map(|test| view! { <th scope="col" class="number">{test.name.clone()}</th> }).collect_view()}

@@ -10,11 +10,11 @@ use std::collections::HashMap;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
-use undertone_api::job::dp_sgd::Spec;
+use undertone_api::job::dp_sgd::{Spec, TrainingLoss};
 
+use super::data::TrainingData;
 use super::error::TrainingError;
 use crate::run::RunError;
-use crate::speech::dataset::{Dataset, Split};
 use crate::speech::model::gradient::{Engine, Example};
 use crate::speech::model::{Model, ModelShape};
 
@@ -37,12 +37,12 @@ pub(super) struct DevelopmentData {
 ///
 /// # Errors
 /// [`RunError::Failed`] when the lead would have none left to train on.
-pub(super) fn set_aside(spec: &Spec, dataset: &Dataset) -> Result<Vec<usize>, RunError> {
+pub(super) fn set_aside(spec: &Spec, data: &TrainingData) -> Result<Vec<usize>, RunError> {
     let Some(selection) = &spec.selection else { return Ok(Vec::new()) };
-    let mut all = dataset.split(Split::Train);
+    let mut all = data.training();
     let count = selection.development as usize;
     if count >= all.len() {
-        let name = dataset.meta().name.clone();
+        let name = data.name().to_owned();
         let error = TrainingError::DevelopmentSize { dataset: name, utterances: all.len(), development: count };
         return Err(error.into());
     }
@@ -65,13 +65,13 @@ fn content_error(reason: impl Into<String>) -> RunError {
 
 impl DevelopmentData {
     /// Copies some utterances of public data.
-    pub(super) fn copy_from(dataset: &Dataset, utterances: &[usize]) -> Self {
+    pub(super) fn copy_from(data: &TrainingData, utterances: &[usize]) -> Self {
         let mut development =
-            Self { inputs: dataset.meta().inputs, features: Vec::new(), labels: Vec::new(), lengths: Vec::new() };
-        for utterance in utterances.iter().map(|index| dataset.utterance(*index)) {
-            development.features.extend_from_slice(utterance.features);
-            development.labels.extend_from_slice(utterance.labels);
-            development.lengths.push(utterance.frames() as u32);
+            Self { inputs: data.inputs(), features: Vec::new(), labels: Vec::new(), lengths: Vec::new() };
+        for Example { features, labels } in utterances.iter().map(|index| data.example(*index)) {
+            development.features.extend_from_slice(features);
+            development.labels.extend_from_slice(labels);
+            development.lengths.push(labels.len() as u32);
         }
         development
     }
@@ -94,11 +94,11 @@ impl DevelopmentData {
         Ok(safetensors::serialize(views, None::<HashMap<String, String>>).map_err(TrainingError::DevelopmentFile)?)
     }
 
-    /// Reads a file, for a model of this shape.
+    /// Reads a file, for a model of this shape, with labels that suit the loss: classes, or levels of a number.
     ///
     /// # Errors
     /// [`RunError::Failed`] when it is damaged, or does not fit the model.
-    pub(super) fn from_file(file: &[u8], shape: &ModelShape) -> Result<Self, RunError> {
+    pub(super) fn from_file(file: &[u8], shape: &ModelShape, loss: TrainingLoss) -> Result<Self, RunError> {
         let tensors = SafeTensors::deserialize(file).map_err(TrainingError::DevelopmentFile)?;
         let tensor = |name: &str, kind| {
             let tensor = tensors.tensor(name).map_err(TrainingError::DevelopmentFile)?;
@@ -125,7 +125,8 @@ impl DevelopmentData {
             return Err(content_error("its tensors contradict each other"));
         }
         let classes = data.labels.iter().max().map_or(0, |label| usize::from(*label) + 1);
-        if data.inputs != shape.inputs || classes > shape.classes {
+        let are_classes = loss != TrainingLoss::SquaredError;
+        if data.inputs != shape.inputs || (are_classes && classes > shape.classes) {
             return Err(content_error("the model has other inputs or classes"));
         }
         Ok(data)
@@ -150,8 +151,10 @@ impl DevelopmentData {
 
 #[cfg(test)]
 mod tests {
-    use super::DevelopmentData;
+    use super::{DevelopmentData, TrainingLoss};
     use crate::speech::model::ModelShape;
+
+    const CLASSES: TrainingLoss = TrainingLoss::CrossEntropy;
 
     const fn shape() -> ModelShape {
         ModelShape::plain(2, 3, 4)
@@ -169,7 +172,7 @@ mod tests {
     #[test]
     fn development_file_is_read_back_unchanged() {
         let file = development().to_file().expect("it can be written");
-        assert_eq!(DevelopmentData::from_file(&file, &shape()).expect("it is whole"), development());
+        assert_eq!(DevelopmentData::from_file(&file, &shape(), CLASSES).expect("it is whole"), development());
     }
 
     #[test]
@@ -184,9 +187,9 @@ mod tests {
         for (number, change) in changes.into_iter().enumerate() {
             let mut data = development();
             change(&mut data);
-            let result = data.to_file().and_then(|file| DevelopmentData::from_file(&file, &shape()));
+            let result = data.to_file().and_then(|file| DevelopmentData::from_file(&file, &shape(), CLASSES));
             assert!(result.is_err(), "{number}");
         }
-        assert!(DevelopmentData::from_file(b"nothing", &shape()).is_err());
+        assert!(DevelopmentData::from_file(b"nothing", &shape(), CLASSES).is_err());
     }
 }

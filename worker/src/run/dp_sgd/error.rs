@@ -17,6 +17,7 @@ use crate::site::clearance::SplitError;
 use crate::site::folder::FolderError;
 use crate::speech::decode::InputError;
 use crate::speech::model::ModelError;
+use crate::tables::error::TableError;
 
 /// The reason why training, its audit or its rehearsal cannot continue.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +39,17 @@ pub enum TrainingError {
     /// The dataset has no training data.
     #[error("`{0}` holds no utterance to train on: all are held out")]
     AllHeldOut(String),
+    /// A table has no row with a target.
+    #[error("`{0}` holds no row with a value of the target column: none can be trained or measured on")]
+    NoTargets(String),
+    /// The rows of a table cannot be read.
+    #[error(transparent)]
+    Table(TableError),
+    /// The job protects units that a table does not have.
+    #[error(
+        "`{0}` is a table, which keeps the values of its column of units apart: propose the job with `unit` `user`"
+    )]
+    TableUnit(String),
     /// The features of the dataset do not fit the model.
     #[error(
         "`{dataset}` has {coefficients} coefficients a frame, the model takes {inputs}: prepare it with the same \

@@ -5,10 +5,10 @@
 //! any private data are read. Reading the file costs nothing: its own releases were charged when they were made.
 
 use undertone_api::job::INITIAL_MODEL;
-use undertone_api::job::dp_sgd::{RecurrentCell, Spec, TrainingLoss};
+use undertone_api::job::dp_sgd::{RecurrentCell, RowColumns, Spec, TrainingLoss};
 
 use super::error::TrainingError;
-use crate::run::evaluation::{digest_file, find_model, read_model};
+use crate::run::evaluation::{digest_file, find_model, read_any_model};
 use crate::run::{Artifacts, RunError};
 use crate::speech::model::{Model, ModelShape};
 
@@ -54,7 +54,7 @@ fn open_model(spec: &Spec, digest: &str, inputs: usize, file: &[u8]) -> Result<M
     if actual != digest {
         return Err(TrainingError::OtherInitialModel { digest: actual, expected: digest.to_owned() });
     }
-    let model = read_model(file).map_err(TrainingError::InitialModel)?;
+    let model = read_any_model(file).map_err(TrainingError::InitialModel)?;
     let classes = spec.model.classes.ok_or(TrainingError::NoClasses)? as usize;
     if model.shape().inputs != inputs {
         return Err(TrainingError::InitialInputs { file: model.shape().inputs, data: inputs });
@@ -66,6 +66,7 @@ fn open_model(spec: &Spec, digest: &str, inputs: usize, file: &[u8]) -> Result<M
         return Err(TrainingError::InitialLayers { field, file, expected });
     }
     check_loss(&model, spec.model.loss)?;
+    check_columns(&model, spec.model.rows.as_deref())?;
     Ok(model)
 }
 
@@ -81,17 +82,31 @@ fn check_loss(model: &Model, loss: TrainingLoss) -> Result<(), TrainingError> {
     }
 }
 
+/// Checks that a model of rows reads and predicts the columns of the spec: equal inputs of other columns have other
+/// meanings.
+fn check_columns(model: &Model, rows: Option<&RowColumns>) -> Result<(), TrainingError> {
+    let text = |rows: &RowColumns| serde_json::to_string(&(&rows.target, &rows.features)).unwrap_or_default();
+    match (model.usage().rows.as_deref(), rows) {
+        (Some(file), Some(expected)) if text(file) != text(expected) => {
+            Err(TrainingError::InitialLayers { field: "rows", file: text(file), expected: text(expected) })
+        }
+        _ => Ok(()),
+    }
+}
+
 const fn loss_name(loss: TrainingLoss) -> &'static str {
     match loss {
         TrainingLoss::CrossEntropy => "cross_entropy",
         TrainingLoss::Ctc => "ctc",
+        TrainingLoss::SquaredError => "squared_error",
     }
 }
 
 /// Returns the dimensions of a model by the names of the fields of a spec.
-fn describe_shape(shape: &ModelShape) -> [(&'static str, String); 7] {
+fn describe_shape(shape: &ModelShape) -> [(&'static str, String); 8] {
     let cell = if shape.cell == RecurrentCell::Gru { "gru" } else { "lstm" };
     [
+        ("rows", if shape.dense { "given" } else { "none" }.to_owned()),
         ("hidden", shape.hidden.to_string()),
         ("cell", cell.to_owned()),
         ("layers", shape.layers.to_string()),

@@ -10,7 +10,7 @@ use super::error::TrainingError;
 use super::learner::ArmLearner;
 use super::pace::{RoundShape, slowest_round};
 use super::site::{ContributionMode, TrainingSite};
-use super::test_sets::{SpeechTestSets, report_tests};
+use super::test_sets::{TestSets, report_tests};
 use super::trained_model::TrainedModel;
 use crate::dp::clip::Clip;
 use crate::run::{Artifacts, Averaging, RoundKey, RunError, check_cancelled};
@@ -27,7 +27,7 @@ pub(super) struct ArmRun<'a> {
     /// The finished model of the open arm, if that ran before, for an audit's comparison.
     pub(super) open: Option<&'a Model>,
     /// The test sets that the lead measures on.
-    pub(super) tests: Option<&'a SpeechTestSets>,
+    pub(super) tests: Option<&'a TestSets>,
 }
 
 impl ArmRun<'_> {

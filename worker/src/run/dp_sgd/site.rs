@@ -3,12 +3,12 @@
 use undertone_api::job::dp_sgd::{Arm, Clipping, Noise, Party, SelectionCandidate, Spec};
 use undertone_privacy::SamplingRate;
 
+use super::data::TrainingData;
 use super::development::{self, DevelopmentData};
 use super::error::TrainingError;
 use crate::dp::clip::{Clip, ClipMode};
 use crate::dp::sampler::Sampler;
 use crate::run::{Averaging, RunError};
-use crate::speech::dataset::{Dataset, Split};
 use crate::speech::model::Model;
 use crate::speech::model::gradient::{Example, Unit};
 
@@ -25,7 +25,7 @@ pub(super) enum ContributionMode {
 
 /// One participant's state.
 pub(super) struct TrainingSite {
-    dataset: Dataset,
+    data: TrainingData,
     units: Vec<Vec<usize>>,
     party: Party,
     clip: Option<Clip>,
@@ -66,14 +66,12 @@ impl TrainingSite {
         if own.units == 0 {
             return Err(TrainingError::NoUnits(name()).into());
         }
-        let dataset = Dataset::open(&exchange.dataset(own.dataset)?)?;
-        // Public data need no protection: without a column of users, speakers replace them.
-        let mut units = match own.charge {
-            Some(_) => dataset.units(spec.unit, Split::Train)?,
-            None => dataset.groups(spec.unit, Split::Train),
-        };
+        let charged = own.charge.is_some();
+        let most_rows = spec.model.rows.as_ref().filter(|_| charged).map(|rows| rows.rows_per_unit as usize);
+        let data = TrainingData::open(spec, &exchange.dataset(own.dataset)?, most_rows.unwrap_or(usize::MAX))?;
+        let mut units = data.units(spec.unit, charged)?;
         let is_lead = spec.participants.first().is_some_and(|first| first.dataset == party.dataset);
-        let set_aside = if is_lead { development::set_aside(spec, &dataset)? } else { Vec::new() };
+        let set_aside = if is_lead { development::set_aside(spec, &data)? } else { Vec::new() };
         if !set_aside.is_empty() {
             for unit in &mut units {
                 unit.retain(|utterance| set_aside.binary_search(utterance).is_err());
@@ -81,12 +79,15 @@ impl TrainingSite {
             units.retain(|unit| !unit.is_empty());
         }
         if units.is_empty() {
-            return Err(TrainingError::AllHeldOut(name()).into());
+            return Err(match &data {
+                TrainingData::Speech(_) => TrainingError::AllHeldOut(name()),
+                TrainingData::Rows(_) => TrainingError::NoTargets(name()),
+            }
+            .into());
         }
         let size = own.units;
-        let charged = own.charge.is_some();
-        let longest = exchange.longest_unit(spec.unit).filter(|_| charged);
-        let site = Self { dataset, units, party, clip, size, charged, set_aside, longest, selection: None };
+        let longest = most_rows.or_else(|| exchange.longest_unit(spec.unit).filter(|_| charged));
+        let site = Self { data, units, party, clip, size, charged, set_aside, longest, selection: None };
         site.warn_of_long_units();
         Ok(site)
     }
@@ -98,7 +99,7 @@ impl TrainingSite {
 
     /// Returns the data that the lead publishes so that others can score their runs; `None` without a selection.
     pub(super) fn development(&self, spec: &Spec) -> Option<DevelopmentData> {
-        spec.selection.as_ref().map(|_| DevelopmentData::copy_from(&self.dataset, &self.set_aside))
+        spec.selection.as_ref().map(|_| DevelopmentData::copy_from(&self.data, &self.set_aside))
     }
 
     /// Returns whether each of its vectors of the private arm is the best of several runs: if it is charged, and the
@@ -120,13 +121,13 @@ impl TrainingSite {
 
     /// Returns the utterances for training.
     pub(super) fn training_utterances(&self) -> Vec<usize> {
-        let utterances = self.dataset.split(Split::Train).into_iter();
+        let utterances = self.data.training().into_iter();
         utterances.filter(|utterance| self.set_aside.binary_search(utterance).is_err()).collect()
     }
 
     /// Returns its data.
-    pub(super) const fn dataset(&self) -> &Dataset {
-        &self.dataset
+    pub(super) const fn data(&self) -> &TrainingData {
+        &self.data
     }
 
     /// Returns its contribution to an arm.
@@ -170,8 +171,8 @@ impl TrainingSite {
 
     /// Returns the utterances of some units, each unit cut to the public length. The cut depends on the unit alone.
     pub(super) fn units(&self, numbers: &[usize]) -> Vec<Unit<'_>> {
-        let whole = |unit: &usize| self.units[*unit].iter().map(|i| as_example(&self.dataset, *i));
-        let inputs = self.dataset.meta().inputs;
+        let whole = |unit: &usize| self.units[*unit].iter().map(|i| self.data.example(*i));
+        let inputs = self.data.inputs();
         numbers.iter().map(|unit| truncate_unit(whole(unit), self.longest.unwrap_or(usize::MAX), inputs)).collect()
     }
 
@@ -187,12 +188,13 @@ impl TrainingSite {
 
     /// Logs the number of cut units at the site: the steward may want to declare a greater length.
     fn warn_of_long_units(&self) {
-        let Some(longest) = self.longest else { return };
-        let frames = |unit: &Vec<usize>| unit.iter().map(|i| self.dataset.utterance(*i).frames()).sum::<usize>();
+        // The rows of a unit beyond the limit were not even read.
+        let (Some(longest), TrainingData::Speech(_)) = (self.longest, &self.data) else { return };
+        let frames = |unit: &Vec<usize>| unit.iter().map(|i| self.data.example(*i).labels.len()).sum::<usize>();
         let long = self.units.iter().filter(|unit| frames(unit) > longest).count();
         if long > 0 {
             tracing::warn!(
-                dataset.name = self.dataset.meta().name,
+                dataset.name = self.data.name(),
                 units.cut = long,
                 units.longest_seconds = longest as f64 / 100.0,
                 "units are longer than the policy's longest_unit_seconds; training leaves out their rest"
@@ -205,7 +207,7 @@ impl TrainingSite {
     /// # Errors
     /// [`RunError::Failed`] with the mismatch.
     pub(super) fn check_model(&self, model: &Model) -> Result<(), RunError> {
-        check_model(&self.dataset, model.shape().inputs, model.shape().classes)
+        check_model(&self.data, model.shape().inputs, model.shape().classes)
     }
 }
 
@@ -218,13 +220,13 @@ const fn clip_mode(clipping: Clipping) -> ClipMode {
 }
 
 /// Checks that a model with these inputs and classes fits a dataset.
-pub(super) fn check_model(dataset: &Dataset, inputs: usize, classes: usize) -> Result<(), RunError> {
-    let meta = dataset.meta();
-    if meta.inputs != inputs {
-        return Err(TrainingError::Inputs { dataset: meta.name.clone(), coefficients: meta.inputs, inputs }.into());
+pub(super) fn check_model(data: &TrainingData, inputs: usize, classes: usize) -> Result<(), RunError> {
+    let dataset = || data.name().to_owned();
+    if data.inputs() != inputs {
+        return Err(TrainingError::Inputs { dataset: dataset(), coefficients: data.inputs(), inputs }.into());
     }
-    if meta.classes > classes {
-        return Err(TrainingError::Classes { dataset: meta.name.clone(), labels: meta.classes, classes }.into());
+    if data.classes() > classes {
+        return Err(TrainingError::Classes { dataset: dataset(), labels: data.classes(), classes }.into());
     }
     Ok(())
 }
@@ -241,12 +243,6 @@ fn truncate_unit<'a>(whole: impl Iterator<Item = Example<'a>>, mut frames: usize
         unit.push(Example { features: &example.features[..length * inputs], labels: &example.labels[..length] });
     }
     unit
-}
-
-/// Returns one utterance as an example.
-pub(super) fn as_example(dataset: &Dataset, i: usize) -> Example<'_> {
-    let utterance = dataset.utterance(i);
-    Example { features: utterance.features, labels: utterance.labels }
 }
 
 #[cfg(test)]

@@ -7,11 +7,11 @@ use undertone_api::job::Measurement;
 use undertone_api::job::dp_sgd::{Arm, PublicContent, Spec, TestResult, TestSet, TrainingLoss};
 use undertone_api::job::transcription::WordErrors;
 
+use super::data::TrainingData;
 use super::error::TrainingError;
-use super::site::{TrainingSite, as_example, check_model};
+use super::site::{TrainingSite, check_model};
 use crate::dp::layers::output::FrameScore;
 use crate::run::{Artifacts, RunContext, RunError, check_cancelled};
-use crate::speech::dataset::{Dataset, Split};
 use crate::speech::decode::CharacterSet;
 use crate::speech::model::gradient::Engine;
 use crate::speech::model::{FrameTally, Model};
@@ -22,25 +22,25 @@ use crate::speech::transcribe::transcript::wer::WordErrors as WordCounts;
 const UTTERANCES: usize = 32;
 
 /// A test set.
-struct SpeechTestSet {
+struct OpenTestSet {
     name: String,
-    dataset: Dataset,
-    /// The utterances to measure on.
+    data: TrainingData,
+    /// The utterances, or units of rows, to measure on.
     utterances: Vec<usize>,
     /// The characters of a job with CTC, if the dataset names them.
     characters: Option<CharacterSet>,
 }
 
 /// The test sets of a job.
-pub(super) struct SpeechTestSets {
-    sets: Vec<SpeechTestSet>,
+pub(super) struct TestSets {
+    sets: Vec<OpenTestSet>,
     /// Their contents, in the same order.
     contents: Vec<PublicContent>,
-    /// Whether each label is that of its own frame, as CTC does not require.
-    has_times: bool,
+    /// Whether each label is the class of its own frame, as with cross-entropy alone.
+    has_classes: bool,
 }
 
-impl SpeechTestSets {
+impl TestSets {
     /// Opens all test sets.
     ///
     /// # Errors
@@ -51,24 +51,26 @@ impl SpeechTestSets {
         let trained = trained.map(|folder| read_characters(spec, &folder)).transpose()?.flatten();
         let open = |test: &TestSet| {
             let folder = exchange.dataset(test.dataset)?;
-            let dataset = Dataset::open(&folder)?;
-            let held_out = dataset.split(Split::Test);
-            let utterances = if held_out.is_empty() { dataset.split(Split::Train) } else { held_out };
+            let data = TrainingData::open(spec, &folder, usize::MAX)?;
+            let utterances = data.tests();
+            if utterances.is_empty() {
+                return Err(TrainingError::NoTargets(test.name.clone()).into());
+            }
             let characters = read_characters(spec, &folder)?;
             if trained.is_some() && characters.is_some() && characters != trained {
                 return Err(TrainingError::OtherCharacters(test.name.clone()).into());
             }
-            Ok(SpeechTestSet { name: test.name.clone(), dataset, utterances, characters })
+            Ok(OpenTestSet { name: test.name.clone(), data, utterances, characters })
         };
-        let sets: Vec<SpeechTestSet> = spec.tests.iter().map(open).collect::<Result<_, RunError>>()?;
-        let content = |(test, set): (&TestSet, &SpeechTestSet)| content_of(test.dataset, &set.dataset);
+        let sets: Vec<OpenTestSet> = spec.tests.iter().map(open).collect::<Result<_, RunError>>()?;
+        let content = |(test, set): (&TestSet, &OpenTestSet)| content_of(test.dataset, &set.data);
         let contents = spec.tests.iter().zip(&sets).map(content).collect();
-        Ok(Self { sets, contents, has_times: spec.model.loss == TrainingLoss::CrossEntropy })
+        Ok(Self { sets, contents, has_classes: spec.model.loss == TrainingLoss::CrossEntropy })
     }
 
     /// Returns the contents of the lead's training and test data, each once: all of it is public.
     pub(super) fn contents(&self, spec: &Spec, lead: &TrainingSite) -> Vec<PublicContent> {
-        let own = spec.participants.first().map(|party| content_of(party.dataset, lead.dataset()));
+        let own = spec.participants.first().map(|party| content_of(party.dataset, lead.data()));
         let mut contents: Vec<PublicContent> = own.into_iter().collect();
         for content in &self.contents {
             if !contents.contains(content) {
@@ -83,7 +85,7 @@ impl SpeechTestSets {
     /// # Errors
     /// [`RunError::Failed`] naming the one that does not fit.
     pub(super) fn check(&self, inputs: usize, classes: usize) -> Result<(), RunError> {
-        self.sets.iter().try_for_each(|set| check_model(&set.dataset, inputs, classes))
+        self.sets.iter().try_for_each(|set| check_model(&set.data, inputs, classes))
     }
 
     /// Returns frames, accuracy and mean loss of a model on each test set, in the spec's order.
@@ -97,11 +99,11 @@ impl SpeechTestSets {
         exchange: &dyn RunContext,
     ) -> Result<Vec<TestResult>, RunError> {
         let mut results = Vec::with_capacity(self.sets.len());
-        for SpeechTestSet { name, dataset, utterances, .. } in &self.sets {
+        for OpenTestSet { name, data, utterances, .. } in &self.sets {
             let mut score = FrameScore::default();
             for chunk in utterances.chunks(UTTERANCES) {
                 check_cancelled(exchange)?;
-                let examples: Vec<_> = chunk.iter().map(|i| as_example(dataset, *i)).collect();
+                let examples: Vec<_> = chunk.iter().map(|i| data.example(*i)).collect();
                 score = score.plus(engine.score(model, &examples));
             }
             results.push(TestResult {
@@ -117,7 +119,7 @@ impl SpeechTestSets {
     }
 
     /// Returns the macro-F1 of a model on each test set, in the spec's order; `None` for models with CTC, whose labels
-    /// have no times.
+    /// have no times, and for models of numbers.
     ///
     /// # Errors
     /// [`RunError::Stopped`] when the exchange is stopped.
@@ -127,14 +129,14 @@ impl SpeechTestSets {
         engine: &mut Engine,
         exchange: &dyn RunContext,
     ) -> Result<Vec<Option<f64>>, RunError> {
-        let measure = |set: &SpeechTestSet| {
-            if !self.has_times {
+        let measure = |set: &OpenTestSet| {
+            if !self.has_classes {
                 return Ok(None);
             }
             let mut tally = FrameTally::new(model.shape().classes);
             for chunk in set.utterances.chunks(UTTERANCES) {
                 check_cancelled(exchange)?;
-                let examples: Vec<_> = chunk.iter().map(|i| as_example(&set.dataset, *i)).collect();
+                let examples: Vec<_> = chunk.iter().map(|i| set.data.example(*i)).collect();
                 engine.classify(model, &examples, &mut |number, logits| tally.add(examples[number].labels, logits));
             }
             Ok(Some(tally.macro_f1()))
@@ -153,12 +155,12 @@ impl SpeechTestSets {
         engine: &mut Engine,
         exchange: &dyn RunContext,
     ) -> Result<Vec<Option<WordErrors>>, RunError> {
-        let count = |set: &SpeechTestSet| {
+        let count = |set: &OpenTestSet| {
             let Some(characters) = &set.characters else { return Ok(None) };
             let mut sum = WordErrors::default();
             for chunk in set.utterances.chunks(UTTERANCES) {
                 check_cancelled(exchange)?;
-                let examples: Vec<_> = chunk.iter().map(|i| as_example(&set.dataset, *i)).collect();
+                let examples: Vec<_> = chunk.iter().map(|i| set.data.example(*i)).collect();
                 engine.classify(model, &examples, &mut |number, logits| {
                     let reference = characters.read_path(examples[number].labels.iter().copied().map(usize::from));
                     let frames = logits.chunks_exact(characters.classes());
@@ -206,7 +208,7 @@ pub(super) fn report_tests(
     arm: Arm,
     round: u32,
     model: &Model,
-    tests: &SpeechTestSets,
+    tests: &TestSets,
     engine: &mut Engine,
     exchange: &mut dyn Artifacts,
 ) -> Result<(), RunError> {
@@ -224,6 +226,6 @@ pub(super) fn report_tests(
 }
 
 /// Returns the content of a public dataset.
-fn content_of(dataset: DatasetId, data: &Dataset) -> PublicContent {
-    PublicContent { dataset, digest: data.meta().digest.clone() }
+fn content_of(dataset: DatasetId, data: &TrainingData) -> PublicContent {
+    PublicContent { dataset, digest: data.digest().to_owned() }
 }

@@ -7,6 +7,7 @@ mod initial;
 mod local;
 mod models;
 mod rehearsal;
+mod rows;
 mod selection;
 mod training;
 

@@ -2,7 +2,7 @@
 
 use undertone_api::job::dp_sgd::{Arm, ArmResult, TestResult};
 
-use super::test_sets::SpeechTestSets;
+use super::test_sets::TestSets;
 use crate::run::{Artifacts, RunError};
 use crate::speech::model::Model;
 use crate::speech::model::gradient::Engine;
@@ -19,7 +19,7 @@ pub(super) fn submit_arm(
     arm: Arm,
     rounds: u32,
     trained: &TrainedModel,
-    tests: &SpeechTestSets,
+    tests: &TestSets,
     engine: &mut Engine,
     exchange: &mut dyn Artifacts,
 ) -> Result<ArmResult, RunError> {

@@ -7,7 +7,7 @@ use super::development::{self, DevelopmentData};
 use super::error::TrainingError;
 use super::series::ArmRun;
 use super::site::TrainingSite;
-use super::test_sets::SpeechTestSets;
+use super::test_sets::TestSets;
 use super::trained_model::submit_arm;
 use super::{initial, warm};
 use crate::run::{Artifacts, Averaging, RunError};
@@ -42,7 +42,13 @@ fn criterion(spec: &Spec) -> Result<Criterion, TrainingError> {
             let blank = classes.checked_sub(1).and_then(|blank| u16::try_from(blank).ok());
             Ok(Criterion::Ctc { blank: blank.ok_or(TrainingError::NoClasses)? })
         }
+        TrainingLoss::SquaredError => Ok(Criterion::SquaredError),
     }
+}
+
+/// Fetches the development data of the lead.
+fn read_development(spec: &Spec, start: &Model, exchange: &mut dyn Artifacts) -> Result<DevelopmentData, RunError> {
+    DevelopmentData::from_file(&exchange.fetch_file(development::NAME)?, start.shape(), spec.model.loss)
 }
 
 /// Runs the part of every participant but the first.
@@ -56,7 +62,7 @@ fn follow(
     site.check_model(&start)?;
     initial::check_start(spec, &start, exchange)?;
     if site.selects(spec) {
-        site.set_selection(spec, DevelopmentData::from_file(&exchange.fetch_file(development::NAME)?, start.shape())?);
+        site.set_selection(spec, read_development(spec, &start, exchange)?);
     }
     let mut open = None;
     for arm in [Arm::Open, Arm::Private] {
@@ -76,7 +82,7 @@ fn lead(
     engine: &mut Engine,
     exchange: &mut (impl Averaging + Artifacts),
 ) -> Result<(), RunError> {
-    let tests = SpeechTestSets::open(spec, exchange)?;
+    let tests = TestSets::open(spec, exchange)?;
     let warm = warm::train(spec, site, &tests, engine, exchange)?;
     let file = warm.model.to_safetensors()?;
     exchange.put_file(WARM_START, file.clone())?;

@@ -9,16 +9,14 @@ use undertone_api::job::dp_sgd::{Arm, Optimizer as Rule, Spec, WarmStart};
 use super::checkpoint::{ArmCheckpoint, CheckpointPlan};
 use super::error::TrainingError;
 use super::initial;
-use super::site::{TrainingSite, as_example};
-use super::test_sets::{SpeechTestSets, report_tests};
+use super::site::TrainingSite;
+use super::test_sets::{TestSets, report_tests};
 use super::trained_model::TrainedModel;
 use crate::dp::layers::output::FrameScore;
 use crate::dp::optimizer::StepDirection;
 use crate::run::{Artifacts, RunContext, RunError, check_cancelled};
-use crate::speech::dataset::Split;
-use crate::speech::features::Normalization;
 use crate::speech::model::gradient::Engine;
-use crate::speech::model::{FeatureSettings, Model, ModelShape, ModelUsage, Normalizer};
+use crate::speech::model::{Model, ModelShape};
 
 /// The highest number of measurements of the public arm; with more epochs, they are spaced out.
 const MEASUREMENTS: u32 = 50;
@@ -27,17 +25,17 @@ const MEASUREMENTS: u32 = 50;
 pub(super) fn train(
     spec: &Spec,
     site: &TrainingSite,
-    tests: &SpeechTestSets,
+    tests: &TestSets,
     engine: &mut Engine,
     exchange: &mut dyn Artifacts,
 ) -> Result<TrainedModel, RunError> {
     let WarmStart { epochs, learning_rate, seed, .. } = spec.warm_start;
     let rule = Rule::Adam { learning_rate };
     let mut model = match &spec.initial_model {
-        Some(digest) => initial::fetch_model(spec, digest, site.dataset().meta().inputs, exchange)?,
+        Some(digest) => initial::fetch_model(spec, digest, site.data().inputs(), exchange)?,
         None => initialize_model(spec, site, seed)?,
     };
-    let usage = model.usage().clone().or(describe_usage(spec, site));
+    let usage = model.usage().clone().or(site.data().describe_usage(spec));
     model.set_usage(usage);
     site.check_model(&model)?;
     tests.check(model.shape().inputs, model.shape().classes)?;
@@ -75,26 +73,12 @@ pub(super) fn train(
     Ok(TrainedModel { model, seconds: checkpoint.seconds })
 }
 
-/// Returns the settings of use that the lead's public data give.
-fn describe_usage(spec: &Spec, site: &TrainingSite) -> ModelUsage {
-    let meta = site.dataset().meta();
-    let features = FeatureSettings {
-        sample_rate: meta.sample_rate,
-        subtracts_mean: meta.treatment.map(|treatment| treatment.normalization != Normalization::None),
-        text: ModelUsage::shorten(&meta.features),
-    };
-    let labels = Some(ModelUsage::shorten(&meta.labels));
-    ModelUsage { loss: Some(spec.model.loss), features: Some(features), labels }
-}
-
 /// Makes a model with random parameters, before its first step.
 fn initialize_model(spec: &Spec, site: &TrainingSite, seed: u64) -> Result<Model, RunError> {
-    let meta = site.dataset().meta();
     // Only the signed number counts: one from the lead's own data might differ from another site's.
     let classes = spec.model.classes.ok_or(TrainingError::NoClasses)? as usize;
-    let shape = ModelShape::from_spec(&spec.model, meta.inputs, classes);
-    let moments = site.dataset().moments(Split::Train);
-    Ok(Model::initialize(shape, Normalizer::new(moments.mean, moments.deviation), seed))
+    let shape = ModelShape::from_spec(&spec.model, site.data().inputs(), classes);
+    Ok(Model::initialize(shape, site.data().normalizer(), seed))
 }
 
 /// Runs one pass over the training utterances in a random order; `checkpoint` is the state of the finished epochs.
@@ -117,7 +101,7 @@ fn train_epoch(
     let mut total = FrameScore::default();
     for batch in order.chunks(spec.warm_start.batch as usize) {
         check_cancelled(exchange)?;
-        let examples: Vec<_> = batch.iter().map(|i| as_example(site.dataset(), *i)).collect();
+        let examples: Vec<_> = batch.iter().map(|i| site.data().example(*i)).collect();
         let frames: usize = examples.iter().map(|example| example.labels.len()).sum();
         gradient.fill(0.0);
         total = total.plus(engine.add_gradient(model, &examples, 1.0 / frames as f32, &mut gradient));

@@ -9,6 +9,7 @@ use crate::dp::release::ReleaseError;
 use crate::run::RunError;
 use crate::speech::dataset::DatasetError;
 use crate::speech::model::ModelError;
+use crate::tables::error::TableError;
 
 /// The reason why an evaluation cannot continue.
 #[derive(Debug, thiserror::Error)]
@@ -45,6 +46,38 @@ pub enum EvaluationError {
     /// The file is a graph of another framework.
     #[error("the model is an ONNX graph, which is not supported: use a safetensors file of an Undertone job")]
     Graph,
+    /// The model reads rows of tables.
+    #[error(
+        "the model reads rows of tables, not speech: use it with `undertone-worker evaluate` or `predict` on a table"
+    )]
+    RowModel,
+    /// The model reads speech.
+    #[error("the model reads speech, not rows of tables: use it with `undertone-worker recognize`")]
+    SpeechModel,
+    /// The file of a model of rows does not name its columns.
+    #[error("the model reads rows, and its file does not name their columns: use a file of an Undertone job")]
+    NoColumns,
+    /// The columns of a file of rows do not give the inputs of its layers.
+    #[error("the columns of the model's file do not fit its layers: use a file of an Undertone job")]
+    OtherColumns,
+    /// The dataset is no table.
+    #[error("the model reads rows, and `{dataset}` is no table: evaluate a table of this site")]
+    NoTable {
+        /// The dataset.
+        dataset: String,
+        /// The reason.
+        #[source]
+        source: DatasetError,
+    },
+    /// The rows of a table or a file cannot be read.
+    #[error(transparent)]
+    Table(TableError),
+    /// A table has no row with a target.
+    #[error("`{0}` has no row with a value of the predicted column")]
+    NoTargets(String),
+    /// The predictions cannot be written.
+    #[error("cannot write the predictions: {0}")]
+    Output(#[source] std::io::Error),
     /// The file has a layer that this architecture does not have.
     #[error(
         "the model has the tensor `{0}`, which belongs to no layer of its architecture: it uses an unknown operator"

@@ -20,20 +20,32 @@ pub fn digest_file(content: &[u8]) -> String {
     hex::encode(Sha256::digest(content))
 }
 
-/// Reads a model and checks that its scores are those of its architecture.
+/// Reads a model of speech or of rows, and checks that its scores are those of its architecture.
 ///
 /// # Errors
 /// [`EvaluationError`] with the tensor or the defect; a personal model is refused, because jobs send models.
-pub fn read_model(content: &[u8]) -> Result<Model, EvaluationError> {
+pub fn read_any_model(content: &[u8]) -> Result<Model, EvaluationError> {
     read_with(content, Model::from_safetensors)
 }
 
-/// Reads a model as [`read_model`] does, or a personal one, for use at this site alone.
+/// Reads a model of speech as [`read_any_model`] does.
 ///
 /// # Errors
-/// [`EvaluationError`] with the tensor or the defect.
+/// [`EvaluationError`] with the tensor or the defect; a model of rows is refused.
+pub fn read_model(content: &[u8]) -> Result<Model, EvaluationError> {
+    read_any_model(content).and_then(require_speech)
+}
+
+/// Reads a model of speech as [`read_model`] does, or a personal one, for use at this site alone.
+///
+/// # Errors
+/// [`EvaluationError`] with the tensor or the defect; a model of rows is refused.
 pub fn read_site_model(content: &[u8]) -> Result<Model, EvaluationError> {
-    read_with(content, Model::from_site_file)
+    read_with(content, Model::from_site_file).and_then(require_speech)
+}
+
+fn require_speech(model: Model) -> Result<Model, EvaluationError> {
+    if model.shape().dense { Err(EvaluationError::RowModel) } else { Ok(model) }
 }
 
 fn read_with(content: &[u8], read: fn(&[u8]) -> Result<Model, ModelError>) -> Result<Model, EvaluationError> {

@@ -108,7 +108,9 @@ impl ParquetSource {
         let mut forms = Vec::with_capacity(roots.len());
         for (index, root) in roots.iter().enumerate() {
             let found = builder.schema().field(*root).data_type();
+            // A caller without units names a declared column in their place.
             let declared = index.checked_sub(1).map(|index| &schema.columns[index].kind);
+            let declared = declared.or_else(|| schema.find_column(&schema.unit_column).map(|(_, kind)| kind));
             let form = ColumnForm::from_type(found).filter(|form| match declared {
                 Some(kind) => form.fits(kind),
                 None => matches!(form, ColumnForm::Text | ColumnForm::Integer | ColumnForm::Unsigned),
@@ -123,6 +125,7 @@ impl ParquetSource {
         // A batch has the projected columns in the order of the file, each once.
         let mut projection = roots.clone();
         projection.sort_unstable();
+        projection.dedup();
         let places = roots.iter().map(|root| projection.partition_point(|other| other < root)).collect();
         let mask = ProjectionMask::roots(builder.parquet_schema(), projection);
         let reader = builder.with_projection(mask).with_batch_size(BATCH).build().map_err(broken)?;

@@ -6,11 +6,15 @@
 //!
 //! With CTC ([`crate::ctc`]) the loss needs all frames of a sequence at once. Its logits exist together, and the losses
 //! are computed in this process on every device.
+//!
+//! With the squared error ([`LoadedOutput::pass_squared`]) the layer has one output, and the labels are levels of the
+//! target's range ([`level_value`]).
 
 use std::ops::Range;
 
 use burn::tensor::{Int, Tensor, TensorData, activation};
 use rayon::prelude::*;
+use undertone_api::job::dp_sgd::level_value;
 
 use super::host::{GradientSource, HostOuter};
 use super::outer::OuterGradient;
@@ -25,6 +29,8 @@ use crate::kernels::softmax::{self, OutputWeights};
 
 pub use crate::kernels::softmax::FrameScore;
 
+/// The distance within which a prediction of a number counts as right: a twentieth of the target's range, which is 2.
+const TOLERANCE: f32 = 0.1;
 /// Maximum frames of a unit whose derivatives exist together while its gradient is stored.
 const PIECE: usize = 512;
 
@@ -254,6 +260,35 @@ impl LoadedOutput<'_> {
         score
     }
 
+    /// Runs the same passes with the squared error of the one output. The label of a row is the level of its target, and
+    /// a row counts as right if the prediction is within a twentieth of the target's range.
+    ///
+    /// # Panics
+    /// If the layer has several outputs, or the operands differ in their number of rows.
+    pub fn pass_squared(&self, input: Tensor<2>, targets: FrameTargets<'_>, request: GradientRequest) -> OutputPass {
+        let (device, rows) = (input.device(), input.dims()[0]);
+        assert!(rows == targets.weights.len(), "a weight for each row");
+        let input = with_one(input);
+        let distances = self.distances(input.clone(), targets.labels);
+        let errors = distances.iter().zip(targets.weights).map(|(distance, weight)| 2.0 * distance * weight).collect();
+        self.back(input, tensor(errors, [rows, 1], &device), score_distances(&distances), request)
+    }
+
+    /// Returns the squared errors of rows `[rows, inputs]`, see [`Self::pass_squared`].
+    ///
+    /// # Panics
+    /// If the layer has several outputs, or the operands differ in their number of rows.
+    pub fn score_squared(&self, input: Tensor<2>, labels: &[u16]) -> FrameScore {
+        score_distances(&self.distances(with_one(input), labels))
+    }
+
+    /// Returns prediction less target of each row.
+    fn distances(&self, input: Tensor<2>, labels: &[u16]) -> Vec<f32> {
+        assert_eq!((self.layer.classes, input.dims()[0]), (1, labels.len()), "one output, and a target for each row");
+        let predictions = host(self.logits(input));
+        predictions.iter().zip(labels).map(|(prediction, level)| prediction - level_value(*level)).collect()
+    }
+
     /// Computes the same result as [`LoadedOutput::fused`] with tensor operations.
     fn composed(&self, input: Tensor<2>, targets: FrameTargets<'_>, request: GradientRequest) -> OutputPass {
         let (device, rows) = (input.device(), input.dims()[0]);
@@ -296,6 +331,14 @@ impl LoadedOutput<'_> {
         let right = host(gap).iter().filter(|gap| **gap <= 0.0).count() as u64;
         let loss = -host(own).iter().map(|own| f64::from(*own)).sum::<f64>();
         FrameScore { frames: labels.len() as u64, right, loss }
+    }
+}
+
+fn score_distances(distances: &[f32]) -> FrameScore {
+    FrameScore {
+        frames: distances.len() as u64,
+        right: distances.iter().filter(|distance| distance.abs() <= TOLERANCE).count() as u64,
+        loss: distances.iter().map(|distance| f64::from(*distance).powi(2)).sum(),
     }
 }
 

@@ -7,6 +7,7 @@ use crate::layers::Layer;
 use crate::layers::affine::Linear;
 use crate::layers::combine::{ConcatenatedLayers, ReversedLayer};
 use crate::layers::conv1d::Conv1d;
+use crate::layers::dense::{Dense, IdentityLayer};
 use crate::layers::layer_norm::LayerNorm;
 use crate::layers::recurrent::gru::Gru;
 use crate::layers::recurrent::lstm::Lstm;
@@ -17,7 +18,7 @@ impl ModelShape {
     /// trained. If `trained` contains none of them, no part is frozen, and the caller requests no gradient.
     ///
     /// # Panics
-    /// Never for a shape of one to four layers.
+    /// Never for a shape of one to four layers, or of none for rows.
     pub fn stack(&self, trained: ModelParts) -> Stack {
         let output = Linear { inputs: self.width(), outputs: self.classes };
         let mut stack = self.below().and_then(|below| below.then(ModelPart::Output.name(), output)).expect(FITS);
@@ -28,7 +29,7 @@ impl ModelShape {
     /// Returns the same stack without the output layer; its output is the input of the output layer.
     ///
     /// # Panics
-    /// Never for a shape of one to four layers.
+    /// Never for a shape of one to four layers, or of none for rows.
     pub fn body(&self, trained: ModelParts) -> Stack {
         let mut stack = self.below().expect(FITS);
         self.freeze(&mut stack, trained.with_part(ModelPart::Output, false));
@@ -46,22 +47,31 @@ impl ModelShape {
     fn below(&self) -> Result<Stack, StackError> {
         let mut stack = None;
         if let Some(frames) = self.context {
-            put(&mut stack, ModelPart::Context, Conv1d::new(self.inputs, self.hidden, frames))?;
+            put(&mut stack, ModelPart::Context.name(), Conv1d::new(self.inputs, self.hidden, frames))?;
+        }
+        if self.dense && self.layers == 0 {
+            put(&mut stack, ROWS, IdentityLayer { width: self.inputs })?;
         }
         for (layer, part) in ModelPart::LAYERS.into_iter().enumerate().take(self.layers) {
             let (inputs, hidden) = (self.fed(layer), self.hidden);
+            if self.dense {
+                put(&mut stack, part.name(), Dense { inputs, outputs: hidden })?;
+                continue;
+            }
             match self.cell {
                 RecurrentCell::Lstm => recurrent(&mut stack, part, Lstm { inputs, hidden }, self.bidirectional)?,
                 RecurrentCell::Gru => recurrent(&mut stack, part, Gru { inputs, hidden }, self.bidirectional)?,
             }
         }
         if self.normalize {
-            put(&mut stack, ModelPart::Normalize, LayerNorm { features: self.width() })?;
+            put(&mut stack, ModelPart::Normalize.name(), LayerNorm { features: self.width() })?;
         }
         stack.ok_or(StackError::Frozen)
     }
 }
 
+/// The name of the layer without parameters below the output layer of a linear model.
+const ROWS: &str = "rows";
 /// The shape determines widths and names.
 const FITS: &str = "a shape's own parts are a stack";
 
@@ -72,16 +82,16 @@ fn recurrent<L: Layer + Copy>(
     bidirectional: bool,
 ) -> Result<(), StackError> {
     if bidirectional {
-        put(stack, part, ConcatenatedLayers(layer, ReversedLayer(layer)))
+        put(stack, part.name(), ConcatenatedLayers(layer, ReversedLayer(layer)))
     } else {
-        put(stack, part, layer)
+        put(stack, part.name(), layer)
     }
 }
 
-fn put(stack: &mut Option<Stack>, part: ModelPart, layer: impl Layer) -> Result<(), StackError> {
+fn put(stack: &mut Option<Stack>, name: &str, layer: impl Layer) -> Result<(), StackError> {
     *stack = Some(match stack.take() {
-        None => Stack::with_layer(part.name(), layer),
-        Some(below) => below.then(part.name(), layer)?,
+        None => Stack::with_layer(name, layer),
+        Some(below) => below.then(name, layer)?,
     });
     Ok(())
 }
@@ -98,7 +108,11 @@ mod tests {
         let plain = AcousticModel::lstm(6, Some(11));
         let deep = AcousticModel { layers: 3, bidirectional: true, normalize: true, ..plain.clone() };
         let gru = AcousticModel { cell: RecurrentCell::Gru, context: Some(5), layers: 2, ..plain.clone() };
-        [plain, deep, gru].into_iter().map(|model| (model.clone(), ModelShape::from_spec(&model, 3, 11))).collect()
+        let rows = AcousticModel::from_rows(crate::model::tests::rows(), 2, 6);
+        [plain, deep, gru, rows]
+            .into_iter()
+            .map(|model| (model.clone(), ModelShape::from_spec(&model, 3, 11)))
+            .collect()
     }
 
     #[test]

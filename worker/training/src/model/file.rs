@@ -56,11 +56,13 @@ impl ModelMetadata {
     /// Returns the dimensions, if each is within the limits of a job, so that no computation overflows.
     fn shape(&self) -> Result<ModelShape, ModelError> {
         let Self { format, shape, usage: _ } = self;
+        let is_linear = shape.dense && shape.layers == 0 && shape.hidden == 0 && !shape.normalize;
+        let has_layers = (1..=2048).contains(&shape.hidden) && (1..=4).contains(&shape.layers);
         let within = (format == FORMAT || format == PERSONAL_FORMAT)
             && (1..=MOST_INPUTS).contains(&shape.inputs)
-            && (1..=2048).contains(&shape.hidden)
             && (1..=65_536).contains(&shape.classes)
-            && (1..=4).contains(&shape.layers)
+            && (has_layers || is_linear)
+            && !(shape.dense && (shape.bidirectional || shape.context.is_some()))
             && shape.context.is_none_or(|frames| frames % 2 == 1 && (3..=31).contains(&frames));
         if within {
             Ok(*shape)

@@ -1,7 +1,7 @@
 //! Gradients of the model: of single units for DP-SGD, and of weighted examples for public data.
 //!
 //! The loss of a unit is the mean cross-entropy over all its frames, or the sum of the CTC losses of its utterances
-//! divided by the number of its frames ([`Criterion`]). Units pass through the layers in groups of bounded
+//! divided by the number of its frames, or the mean squared error of its rows ([`Criterion`]). Units pass through the layers in groups of bounded
 //! memory, once forward and once back. From the result, the norm of each unit is computed, and then the clipped
 //! gradient of each unit is streamed into the sum ([`crate::layers::piece`], [`ClippedSum::add_group`]). The engine
 //! does not store the gradient of a single unit, except for units too long for a group: these are summed piece by piece
@@ -52,6 +52,9 @@ pub enum Criterion {
         /// The class of the blank.
         blank: u16,
     },
+    /// The sum of the squared errors of its rows: the model has one output, and a label is the level of a number
+    /// ([`undertone_api::job::dp_sgd::level_value`]).
+    SquaredError,
 }
 
 /// A privacy unit: all its utterances, with at least one frame in total.
@@ -248,6 +251,7 @@ impl Engine {
             score.plus(match self.criterion {
                 Criterion::CrossEntropy => output.score(activations, &labels(&some)),
                 Criterion::Ctc { blank } => output.score_ctc(activations, &labels(&some), &layout, blank),
+                Criterion::SquaredError => output.score_squared(activations, &labels(&some)),
             })
         })
     }
@@ -298,6 +302,7 @@ impl Engine {
                 output.pass(activations, targets, &layout, *below, mode == GradientMode::PerUnit, &self.buffers)
             }
             Criterion::Ctc { blank } => output.pass_ctc(activations, targets, &layout, blank, *below),
+            Criterion::SquaredError => output.pass_squared(activations, targets, *below),
         };
         mark("output_both_ways");
         let mut gradient = match passed.by_input {

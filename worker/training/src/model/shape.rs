@@ -13,13 +13,13 @@ use crate::layers::output::OutputLayer;
 pub struct ModelShape {
     /// Number of coefficients per frame.
     pub inputs: usize,
-    /// Hidden units of each recurrent layer and direction.
+    /// Hidden units of each layer and direction; 0 for a linear model of rows.
     pub hidden: usize,
     /// Number of classes.
     pub classes: usize,
     /// The cell of the recurrent layers.
     pub cell: RecurrentCell,
-    /// Number of recurrent layers, 1 to 4.
+    /// Number of hidden layers, 1 to 4, or 0 for a linear model of rows.
     pub layers: usize,
     /// True if the recurrent layers also read backwards.
     pub bidirectional: bool,
@@ -28,13 +28,21 @@ pub struct ModelShape {
     pub context: Option<usize>,
     /// True if a layer norm precedes the output layer.
     pub normalize: bool,
+    /// True for a model of rows: its hidden layers are dense, not recurrent.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub dense: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 impl ModelShape {
     /// Returns the dimensions of the model of the paper: one LSTM layer and an output layer.
     pub const fn plain(inputs: usize, hidden: usize, classes: usize) -> Self {
         let (cell, context) = (RecurrentCell::Lstm, None);
-        Self { inputs, hidden, classes, cell, layers: 1, bidirectional: false, context, normalize: false }
+        Self { inputs, hidden, classes, cell, layers: 1, bidirectional: false, context, normalize: false, dense: false }
     }
 
     /// Returns the dimensions that a spec requests, for data with this number of coefficients and classes.
@@ -48,6 +56,7 @@ impl ModelShape {
             bidirectional: model.bidirectional,
             context: model.context.map(|frames| frames as usize),
             normalize: model.normalize,
+            dense: model.rows.is_some(),
         }
     }
 
@@ -66,10 +75,13 @@ impl ModelShape {
 
     /// Returns the number of inputs per frame of the output layer.
     pub const fn width(&self) -> usize {
+        if self.dense && self.layers == 0 {
+            return self.inputs;
+        }
         self.directions() * self.hidden
     }
 
-    /// Returns the number of inputs per frame of recurrent layer `layer`, counted from 0.
+    /// Returns the number of inputs per frame of hidden layer `layer`, counted from 0.
     pub const fn fed(&self, layer: usize) -> usize {
         match (layer, self.context) {
             (0, None) => self.inputs,
@@ -86,7 +98,11 @@ impl ModelShape {
         let mut matrices = Vec::new();
         matrices.extend(self.context.map(|frames| one(ModelPart::Context, [frames * self.inputs + 1, self.hidden])));
         for (layer, part) in ModelPart::LAYERS.into_iter().enumerate().take(self.layers) {
-            let shape = [self.fed(layer) + 1 + self.hidden, self.gates() * self.hidden];
+            let shape = if self.dense {
+                [self.fed(layer) + 1, self.hidden]
+            } else {
+                [self.fed(layer) + 1 + self.hidden, self.gates() * self.hidden]
+            };
             let directions: &[&str] = if self.bidirectional { &[".forward", ".backward"] } else { &[""] };
             matrices.extend(directions.iter().map(|direction| (part, file_name(part, direction), shape)));
         }
@@ -160,7 +176,8 @@ mod tests {
         let plain = AcousticModel::lstm(7, Some(11));
         let rich = AcousticModel { context: Some(5), layers: 3, bidirectional: true, normalize: true, ..plain.clone() };
         let gru = AcousticModel { cell: RecurrentCell::Gru, ..rich.clone() };
-        for model in [plain, rich, gru] {
+        let rows = |layers| AcousticModel::from_rows(crate::model::tests::rows(), layers, 7);
+        for model in [plain, rich, gru, rows(0), AcousticModel { normalize: true, ..rows(3) }] {
             let shape = ModelShape::from_spec(&model, 3, 11);
             let mut end = 0;
             for (part, range) in shape.parts() {

@@ -1,6 +1,8 @@
 //! Compares the engine with a loop over single units through burn's automatic differentiation.
 #![expect(clippy::unwrap_used, reason = "the numbers of a test are in range")]
 
+mod rows;
+
 use burn::tensor::{Device, Int, Tensor, TensorData, activation};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -14,6 +16,8 @@ use crate::clip::ClippedSum;
 use crate::clip::grid::Clip;
 use crate::optimizer::{Optimizer, StepDirection};
 use crate::sampler::Sampler;
+
+pub(crate) use rows::rows;
 
 pub(crate) struct TestUtterance {
     pub(crate) features: Vec<f32>,
@@ -30,7 +34,11 @@ fn test_utterances(shape: &ModelShape, lengths: &[usize], seed: u64) -> Vec<Test
     let mut rng = ChaCha20Rng::seed_from_u64(seed);
     let mut speak = |frames: usize| TestUtterance {
         features: (0..frames * shape.inputs).map(|_| rng.next_u32() as f32 / u32::MAX as f32 * 4.0 - 1.0).collect(),
-        labels: (0..frames).map(|_| (rng.next_u32() as usize % shape.classes) as u16).collect(),
+        // One class stands for the levels of a number.
+        labels: (0..frames)
+            .map(|_| rng.next_u32() as usize)
+            .map(|number| if shape.classes == 1 { number as u16 } else { (number % shape.classes) as u16 })
+            .collect(),
     };
     lengths.iter().map(|frames| speak(*frames)).collect()
 }
@@ -127,7 +135,8 @@ fn kinds() -> Vec<ModelShape> {
     let plain = Proposed::lstm(5, Some(9));
     let deep = Proposed { layers: 2, bidirectional: true, normalize: true, ..plain.clone() };
     let gru = Proposed { cell: RecurrentCell::Gru, layers: 2, context: Some(5), ..plain.clone() };
-    [plain, deep, gru].iter().map(|proposed| ModelShape::from_spec(proposed, 3, 9)).collect()
+    let rows = Proposed { normalize: true, ..Proposed::from_rows(rows(), 2, 5) };
+    [plain, deep, gru, rows].iter().map(|proposed| ModelShape::from_spec(proposed, 3, 9)).collect()
 }
 
 #[test]
@@ -169,12 +178,13 @@ const CRITERIA: [Criterion; 2] = [Criterion::CrossEntropy, Criterion::Ctc { blan
 
 #[test]
 fn unit_gradient_does_not_depend_on_other_units() {
-    CRITERIA.into_iter().for_each(check_independence);
+    let shapes = || kinds().into_iter().chain([ModelShape::plain(13, 40, 300)]).collect();
+    CRITERIA.into_iter().for_each(|criterion| check_independence(criterion, shapes()));
 }
 
-fn check_independence(criterion: Criterion) {
+fn check_independence(criterion: Criterion, shapes: Vec<ModelShape>) {
     let lengths = [70, 3, 300, 41, 41, 120, 9, 77, 500, 31, 64, 65, 5, 18, 200, 256, 257, 90, 12, 33, 150, 7, 8, 2, 61];
-    for shape in kinds().into_iter().chain([ModelShape::plain(13, 40, 300)]) {
+    for shape in shapes {
         let (model, test_utterances) = (model(shape), test_utterances(&shape, &lengths, 5));
         let units: Vec<Unit<'_>> =
             test_utterances.iter().map(|test_utterances| vec![test_utterances.example()]).collect();
@@ -202,11 +212,11 @@ fn check_independence(criterion: Criterion) {
 
 #[test]
 fn the_gradient_is_the_slope_of_the_loss() {
-    CRITERIA.into_iter().for_each(check_slope);
+    CRITERIA.into_iter().for_each(|criterion| check_slope(criterion, kinds()));
 }
 
-fn check_slope(criterion: Criterion) {
-    for shape in kinds() {
+fn check_slope(criterion: Criterion, shapes: Vec<ModelShape>) {
+    for shape in shapes {
         let (mut model, test_utterances) = (model(shape), test_utterances(&shape, &[14, 9], 6));
         let examples: Vec<_> = test_utterances.iter().map(TestUtterance::example).collect();
         let gradient = per_unit_with(criterion, &model, std::slice::from_ref(&examples)).remove(0);

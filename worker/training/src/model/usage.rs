@@ -1,10 +1,10 @@
 //! The settings that a program needs besides the parameters to run a model: loss, features and labels of its training.
 
 use serde::{Deserialize, Serialize};
-use undertone_api::job::dp_sgd::TrainingLoss;
+use undertone_api::job::dp_sgd::{RowColumns, TrainingLoss};
 
 /// The settings with which a model is run, as its file records them. A file of an earlier version records none.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ModelUsage {
     /// The loss of the training. It decides the meaning of the last class, which is the blank with CTC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -15,6 +15,9 @@ pub struct ModelUsage {
     /// The labels of the lead's public data, as text, at most [`ModelUsage::MOST_TEXT`] bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub labels: Option<String>,
+    /// The columns that a model of rows reads and predicts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows: Option<Box<RowColumns>>,
 }
 
 /// The computation of the features that a model reads.
@@ -45,6 +48,7 @@ impl ModelUsage {
             loss: self.loss.or(other.loss),
             features: self.features.or(other.features),
             labels: self.labels.or(other.labels),
+            rows: self.rows.or(other.rows),
         }
     }
 }

@@ -95,6 +95,32 @@ fn spec() -> Spec {
     }
 }
 
+/// Returns the spec of speech after a change, with its datasets.
+pub(super) fn change_of_speech(change: impl FnOnce(&mut Spec)) -> (Spec, Vec<Dataset>) {
+    let mut spec = spec();
+    change(&mut spec);
+    (spec, datasets())
+}
+
+/// Returns a spec of training on three tables after a change, with its datasets.
+pub(super) fn change_of_rows(change: impl FnOnce(&mut Spec, &mut Vec<Dataset>)) -> (Spec, Vec<Dataset>) {
+    let columns = r#"[{"name":"age","kind":"integer","least":0,"most":100},{"name":"ward","kind":"category","values":["a","b"]},
+        {"name":"returns","kind":"boolean"},{"name":"unused","kind":"boolean"}]"#;
+    let columns: Vec<crate::table::TableColumn> = serde_json::from_str(columns).unwrap();
+    let rows =
+        super::super::RowColumns { target: columns[2].clone(), features: columns[..2].to_vec(), rows_per_unit: 4 };
+    let mut datasets = datasets();
+    for dataset in &mut datasets {
+        (dataset.content, dataset.inputs, dataset.classes) = (DatasetContent::Table, 0, 0);
+        (dataset.users, dataset.units) = (Some(SizeClass(50)), vec![PrivacyUnit::User]);
+        let schema = crate::table::TableSchema { unit_column: "patient".to_owned(), columns: columns.clone() };
+        dataset.table = Some(schema);
+    }
+    let mut spec = Spec { unit: PrivacyUnit::User, model: AcousticModel::from_rows(rows, 1, 8), ..spec() };
+    change(&mut spec, &mut datasets);
+    (spec, datasets)
+}
+
 /// Returns the fields reported after a change.
 fn fields(change: impl FnOnce(&mut Spec, &mut Vec<Dataset>)) -> Vec<String> {
     let mut spec = spec();

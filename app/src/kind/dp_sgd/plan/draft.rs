@@ -29,6 +29,7 @@ impl TrainingPlan {
             spare: spec.spare_releases,
             layers: ModelLayers::from_model(&spec.model),
             initial: spec.initial_model.clone().unwrap_or_default(),
+            rows: spec.model.rows.as_deref().map_or_else(String::new, super::rows::write_rows),
             terms: TermPlans::from_spec(spec, &first.terms),
             trials: spec.selection.as_ref().map_or_else(SelectionPlan::default, convert_trials),
             ..*first

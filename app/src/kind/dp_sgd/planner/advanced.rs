@@ -94,7 +94,38 @@ const fn form_field(name: &'static str, at: &'static str, label: &'static str) -
     FormField { name, at, label }
 }
 
+/// Renders the model of rows: its columns and its dense layers.
+fn render_row_model(plan: RwSignal<TrainingPlan>, shown: &TrainingPlan) -> Vec<AnyView> {
+    let option = |count: u32| {
+        (count.to_string(), if count == 0 { "none: a linear model".to_owned() } else { count.to_string() })
+    };
+    vec![
+        form_field("plan[rows]", "model.rows", "Columns: the target and the features, as the tables declare them")
+            .text(shown.rows.clone(), make_setter(plan, |plan, text: String| plan.rows = text)),
+        form_field("plan[layers][layers]", "model.layers", "Hidden layers").choice(
+            &shown.layers.layers.to_string(),
+            (0..=4).map(option).collect(),
+            make_setter(plan, |plan, text: String| plan.layers.layers = text.parse().unwrap_or(1)),
+        ),
+        form_field("plan[hidden]", "model.hidden", "Hidden units of each layer").number(
+            f64::from(shown.hidden.max(1)),
+            (1.0, 2048.0),
+            true,
+            make_setter(plan, |plan, value| plan.hidden = value as u32),
+        ),
+        render_checkbox(
+            "plan[layers][normalize]".to_owned(),
+            "Layer norm before the output layer",
+            shown.layers.normalize,
+            make_setter(plan, |plan, value| plan.layers.normalize = value),
+        ),
+    ]
+}
+
 fn render_model(plan: RwSignal<TrainingPlan>, shown: &TrainingPlan) -> Vec<AnyView> {
+    if shown.is_of_rows() {
+        return render_row_model(plan, shown);
+    }
     let layers = shown.layers;
     let counts = ["1", "2", "3", "4"].map(|count| (count.to_owned(), count.to_owned()));
     let context = |side: u32| match (side, 2 * side + 1) {

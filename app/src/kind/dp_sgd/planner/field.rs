@@ -186,6 +186,19 @@ impl FormField {
         .into_any()
     }
 
+    /// Renders several lines of text.
+    pub(super) fn text(self, value: String, set: Callback<String>) -> AnyView {
+        let wrong = watch_violation(self.at.into());
+        view! {
+            <label class="field"><span>{self.label}</span>
+                <textarea name=self.name class="code" rows="12" spellcheck="false" aria-invalid=move || wrong.read().is_some().then_some("true")
+                    on:change=move |event| set.run(event_target_value(&event))>{value}</textarea>
+                {render_violation(wrong)}
+            </label>
+        }
+        .into_any()
+    }
+
     /// Renders a choice of several options, each with its word in the form and its label.
     pub(super) fn choice(self, chosen: &str, options: Vec<(String, String)>, set: Callback<String>) -> AnyView {
         let wrong = watch_violation(self.at.into());

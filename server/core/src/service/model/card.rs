@@ -83,6 +83,15 @@ fn unit_name(unit: PrivacyUnit) -> &'static str {
 
 /// Describes the layers of a model in words.
 pub fn describe_layers(settings: &AcousticModel) -> String {
+    let classes = settings.classes.map_or_else(|| "open".to_owned(), |classes| classes.to_string());
+    if let Some(rows) = &settings.rows {
+        let normalize = if settings.normalize { ", layer norm" } else { "" };
+        let hidden = match settings.layers {
+            0 => "linear".to_owned(),
+            layers => format!("{layers} dense layer(s) of {} units with tanh{normalize}", settings.hidden),
+        };
+        return format!("{} inputs, {hidden}, {classes} output(s)", rows.inputs());
+    }
     let cell = match settings.cell {
         RecurrentCell::Gru => "GRU",
         RecurrentCell::Lstm => "LSTM",
@@ -90,7 +99,6 @@ pub fn describe_layers(settings: &AcousticModel) -> String {
     let directions = if settings.bidirectional { "bidirectional " } else { "" };
     let context = settings.context.map_or_else(String::new, |frames| format!("a convolution over {frames} frames, "));
     let normalize = if settings.normalize { ", layer norm" } else { "" };
-    let classes = settings.classes.map_or_else(|| "open".to_owned(), |classes| classes.to_string());
     let (layers, hidden) = (settings.layers, settings.hidden);
     format!("{context}{layers} {directions}{cell} layer(s) of {hidden} units{normalize}, {classes} classes")
 }
@@ -110,7 +118,7 @@ fn render_head(record: &ModelRecord) -> String {
     let source = file.source.map_or("unknown data", ModelSource::label);
     let _ = writeln!(
         text,
-        "An acoustic model of the consortium {}, made from {source}.\n\n\
+        "{} of the consortium {}, made from {source}.\n\n\
          | | |\n|---|---|\n\
          | File | `{}`, {} bytes |\n\
          | SHA-256 | `{}` |\n\
@@ -119,6 +127,7 @@ fn render_head(record: &ModelRecord) -> String {
          | Finished | {} |\n\
          | Layers | {} |\n\
          | Loss | {} |",
+        if record.settings.rows.is_some() { "A model of rows of tables" } else { "An acoustic model" },
         escape(&consortium.name),
         file.name,
         file.size,
@@ -128,17 +137,30 @@ fn render_head(record: &ModelRecord) -> String {
         job.finished_at.map_or_else(|| "unknown".to_owned(), |at| at.date().to_string()),
         describe_layers(&record.settings),
         match record.settings.loss {
+            TrainingLoss::CrossEntropy if record.settings.rows.is_some() => "cross-entropy of each row",
             TrainingLoss::CrossEntropy => "cross-entropy of each frame",
             TrainingLoss::Ctc => "CTC over characters",
+            TrainingLoss::SquaredError => "squared error of each row, with the target's range as -1 to 1",
         },
     );
     text
 }
 
 fn render_uses(record: &ModelRecord) -> String {
+    if let Some(rows) = &record.settings.rows {
+        let features: Vec<String> = rows.features.iter().map(|column| format!("`{}`", column.name)).collect();
+        return format!(
+            "## Intended use\n\n\
+             The model predicts the column `{}` of a row from the columns {}. The declared ranges and categories are part of the \
+             file, and values beyond a range count as its end. It is meant for rows like those of its training data, and as the \
+             beginning of further training. Its predictions alone are no basis for decisions about persons.",
+            rows.target.name,
+            features.join(", ")
+        );
+    }
     let output = match record.settings.loss {
-        TrainingLoss::CrossEntropy => "the class of each frame of 10 ms, such as a state of a phone",
         TrainingLoss::Ctc => "characters",
+        _ => "the class of each frame of 10 ms, such as a state of a phone",
     };
     format!(
         "## Intended use\n\n\
@@ -293,6 +315,13 @@ fn render_quality(record: &ModelRecord) -> String {
 }
 
 fn render_limits(record: &ModelRecord) -> String {
+    if record.settings.rows.is_some() {
+        return "## Limits\n\n\
+                * The figures hold for the listed test sets. Rows of other sites or times were not measured.\n\
+                * Groups with few units in the training data are predicted worse, and noise for privacy affects them most.\n\
+                * The guarantee of privacy covers the model file. It does not cover the rows that a user gives to the model.\n"
+            .to_owned();
+    }
     let mut text = "## Limits\n\n\
                     * The figures hold for the listed test sets. Other accents, microphones, rooms and languages were not measured.\n\
                     * Groups with few speakers in the training data are recognized worse, and noise for privacy affects them most.\n\
@@ -313,13 +342,18 @@ fn render_commands(record: &ModelRecord, address: &str) -> String {
         return "## Use\n\nThe file was deleted, so it cannot be downloaded.".to_owned();
     }
     let name = &file.name;
-    let labels = match settings.loss {
-        TrainingLoss::CrossEntropy => "--phone-map phones.json",
-        TrainingLoss::Ctc => "--characters characters.json",
+    let labels =
+        if settings.loss == TrainingLoss::Ctc { "--characters characters.json" } else { "--phone-map phones.json" };
+    let is_of_rows = settings.rows.is_some();
+    let recognize = if is_of_rows {
+        format!("undertone-worker predict {name} rows.csv --output predictions.csv\n")
+    } else {
+        format!("undertone-worker recognize recording.flac --model {name} {labels}\n")
     };
-    let personalize = match settings.loss {
-        TrainingLoss::CrossEntropy => format!("undertone-worker personalize {name} --dataset DATASET\n"),
-        TrainingLoss::Ctc => String::new(),
+    let personalize = if is_of_rows || settings.loss == TrainingLoss::Ctc {
+        String::new()
+    } else {
+        format!("undertone-worker personalize {name} --dataset DATASET\n")
     };
     format!(
         "## Use\n\n\
@@ -329,7 +363,7 @@ fn render_commands(record: &ModelRecord, address: &str) -> String {
          echo \"{}  {name}\" | sha256sum --check\n\
          curl --fail --header \"Authorization: Bearer KEY\" --output certificate.json {address}/api/v1/jobs/{}/certificate\n\
          undertone-server certificate verify certificate.json --model {name}\n\
-         undertone-worker recognize recording.flac --model {name} {labels}\n\
+         {recognize}\
          undertone-worker evaluate {name} --dataset DATASET\n\
          undertone-worker export {name} --output model.onnx\n\
          {personalize}\

@@ -1,6 +1,6 @@
 //! Whole runs of jobs in which the private parties select among several runs of each round.
 
-use undertone_api::job::dp_sgd::{Arm, Optimizer, SelectionCandidate, SelectionOptions, Spec};
+use undertone_api::job::dp_sgd::{Arm, Optimizer, SelectionCandidate, SelectionOptions, Spec, TrainingLoss};
 use undertone_privacy::Event;
 use undertone_privacy::selection::Runs;
 
@@ -88,7 +88,7 @@ fn development_data_come_from_the_lead_and_leave_it_some() {
     job.run_all();
     let shape = *job.model("warm_start.safetensors").shape();
     let file = job.file("development.safetensors");
-    super::super::development::DevelopmentData::from_file(&file, &shape).unwrap();
+    super::super::development::DevelopmentData::from_file(&file, &shape, TrainingLoss::CrossEntropy).unwrap();
     // The lead has 20 training utterances, of which 6 are set aside: with 20 or more to set aside the run fails with
     // the reason.
     let greedy = TestTraining::new(|spec| {

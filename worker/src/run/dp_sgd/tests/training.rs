@@ -25,6 +25,7 @@ use crate::speech::prepare::spell::CHARACTERS_FILE;
 
 use input::{manifest, write_dataset};
 
+pub(super) use input::columns;
 pub(in crate::run::dp_sgd) use input::spec;
 
 const PARTICIPANTS: usize = 3;
@@ -55,6 +56,26 @@ impl TestTraining {
         let server = FakeServer::new(folder, datasets);
         server.state().public.insert(dataset(0));
         Self { manifest: manifest(spec), server, sabotages: HashMap::new() }
+    }
+
+    /// Makes a job of three with tables on disk, after `change` of its spec.
+    pub(super) fn with_tables(change: impl FnOnce(&mut Spec)) -> Self {
+        let mut spec = input::row_spec();
+        change(&mut spec);
+        let folder = tempfile::tempdir().unwrap();
+        let path = |index: usize| folder.path().join(format!("data-{index}"));
+        for index in 0..PARTICIPANTS {
+            input::write_table(&path(index), index as u64);
+        }
+        let datasets = (0..PARTICIPANTS).map(|index| (dataset(index), path(index))).collect();
+        let server = FakeServer::new(folder, datasets);
+        server.state().public.insert(dataset(0));
+        Self { manifest: manifest(spec), server, sabotages: HashMap::new() }
+    }
+
+    /// Returns the folder of a participant's dataset.
+    pub(super) fn data_folder(&self, index: usize) -> PathBuf {
+        self.server.folder().join(format!("data-{index}"))
     }
 
     /// Replaces the lead's data by those of more speakers, so that parts of them can take roles.

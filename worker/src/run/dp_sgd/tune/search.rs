@@ -72,6 +72,11 @@ impl TuneSearch {
         let refuse = |why: &str| Err(TuneError::Spec(why.to_owned()));
         let TuneSearch { spec, units, development, warm, .. } = self;
         let Some(rounds) = spec.private else { return refuse("the spec has no private arm: there is nothing to tune") };
+        if spec.model.rows.is_some() {
+            return refuse(
+                "the roles of a rehearsal are speakers, and tables have none: choose the settings of a model of rows by jobs on public tables",
+            );
+        }
         if spec.selection.is_some() {
             return refuse("the spec leaves the choice to a selection at the sites: tune it without `selection`");
         }

@@ -10,6 +10,7 @@ use super::{LayerTest, matrix, ragged};
 use crate::layers::affine::Linear;
 use crate::layers::combine::{ConcatenatedLayers, ReversedLayer};
 use crate::layers::conv1d::Conv1d;
+use crate::layers::dense::Dense;
 use crate::layers::embedding::Embedding;
 use crate::layers::layer_norm::LayerNorm;
 use crate::layers::recurrent::gru::Gru;
@@ -96,6 +97,12 @@ fn range(parameters: &Tensor<1>, from: usize, count: usize) -> Tensor<1> {
 fn linear_equals_a_loop_over_units() {
     let layer = Linear { inputs: 6, outputs: 11 };
     LayerTest::new(&layer, &|parameters, input| linear(parameters, input, 11), ragged()).check();
+}
+
+#[test]
+fn dense_layer_equals_a_loop_over_units() {
+    let layer = Dense { inputs: 6, outputs: 11 };
+    LayerTest::new(&layer, &|parameters, input| linear(parameters, input, 11).tanh(), ragged()).check();
 }
 
 #[test]

@@ -127,6 +127,25 @@ fn card_says_what_is_not_protected() {
 }
 
 #[test]
+fn card_of_a_model_of_rows_names_its_columns() {
+    let rows = r#"{"target":{"name":"returns","kind":"boolean"},"rows_per_unit":5,"features":[
+        {"name":"age","kind":"integer","least":0,"most":100},{"name":"ward","kind":"category","values":["a","b"]}]}"#;
+    let rows = serde_json::from_str(rows).expect("columns");
+    let mut record = example();
+    record.settings = AcousticModel { classes: Some(2), ..AcousticModel::from_rows(rows, 2, 16) };
+    let card = render_card(&record, "");
+    for text in [
+        "A model of rows of tables of the consortium",
+        "3 inputs, 2 dense layer(s) of 16 units with tanh, 2 output(s)",
+        "predicts the column `returns` of a row from the columns `age`, `ward`",
+        "undertone-worker predict",
+    ] {
+        assert!(card.contains(text), "{text} is not in {card}");
+    }
+    assert!(!card.contains("speech") && !card.contains("recognize") && !card.contains("personalize"), "{card}");
+}
+
+#[test]
 fn card_of_characters_and_of_a_deleted_file_has_fitting_commands() {
     let mut record = example();
     record.settings.loss = TrainingLoss::Ctc;

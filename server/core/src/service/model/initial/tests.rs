@@ -5,7 +5,7 @@ use sea_orm::{ActiveModelTrait as _, IntoActiveModel as _};
 use sha2::{Digest as _, Sha256};
 use undertone_api::id::JobId;
 use undertone_api::job::dp_sgd::RecurrentCell;
-use undertone_api::job::{NewJob, Spec, dp_sgd};
+use undertone_api::job::{NewJob, Spec, dp_sgd, evaluation};
 use undertone_api::model::ModelSource;
 use undertone_api::plan::NewPlan;
 use undertone_api::problem::Violation;
@@ -95,6 +95,27 @@ on_both! {
             assert!((epsilon - joint).abs() <= 1e-9 * joint, "{epsilon} {joint}");
         }
         assert!(epsilons(&two.sums).iter().all(|sum| one < *sum && *sum < joint));
+    }
+
+    async fn evaluation_of_a_model_of_rows_is_refused(app: &TestApp) {
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
+        let first = finished(&mut world, 1).await.summary.id;
+        let spec: evaluation::Spec = serde_json::from_value(serde_json::json!({
+            "unit": "record", "model": digest_of(MODEL), "classes": [1], "noise_multiplier": 4.0,
+            "participants": [{ "dataset": world.sites[0].dataset }, { "dataset": world.sites[1].dataset }],
+        }))
+        .unwrap();
+        let refusal = async || {
+            let job = NewJob { title: "evaluated".to_owned(), spec: Spec::Evaluation(spec.clone()) };
+            let new = NewPlan { consortium: world.consortium, job };
+            let planned = plan::plan(&world.ctx, &world.sites[0].steward, &new).await.unwrap();
+            let own = planned.violations.into_iter().find(|violation| violation.field == "spec.model");
+            own.map(|violation| violation.message)
+        };
+        assert_eq!(refusal().await, None, "the model is one of speech");
+        set_rows(app, first).await;
+        let text = refusal().await.unwrap();
+        assert!(text.contains("reads rows of tables"), "{text}");
     }
 
     async fn altered_lineages_do_not_verify(app: &TestApp) {
@@ -197,6 +218,17 @@ on_both! {
         }
         assert_eq!(offered(&datasets).await, [], "no data have the features of the models");
     }
+}
+
+/// Makes the model of a finished job one of rows.
+async fn set_rows(app: &TestApp, id: JobId) {
+    let row = row(&app.ctx, id).await;
+    let Spec::DpSgd(spec) = (*row.spec).clone() else { panic!("it is of another kind") };
+    let rows = r#"{"target":{"name":"returns","kind":"boolean"},"features":[{"name":"old","kind":"boolean"}],"rows_per_unit":1}"#;
+    let model = dp_sgd::AcousticModel::from_rows(serde_json::from_str(rows).unwrap(), 0, 0);
+    let row = job::Model { spec: JsonColumn::new(Spec::DpSgd(dp_sgd::Spec { model, ..spec })).unwrap(), ..row };
+    let change = async |tx: &crate::db::Tx| Ok(row.clone().into_active_model().reset_all().update(tx).await?);
+    app.ctx.db.write("test", change).await.unwrap();
 }
 
 /// Gives a finished job the open arm that its private data do not permit here.

@@ -1,5 +1,6 @@
 //! The input of the job: a spec, its manifest, and data of four sounds.
 
+use std::fmt::Write as _;
 use std::path::Path;
 
 use rand_chacha::ChaCha20Rng;
@@ -7,15 +8,19 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use time::OffsetDateTime;
 use undertone_api::id::{ConsortiumId, JobId, LineageId, OrganizationId, WorkerId};
 use undertone_api::job::dp_sgd::{
-    AcousticModel as ModelSpec, AverageWeights, Noise, Optimizer, Party, Rounds, Spec, TestSet, WarmStart,
+    AcousticModel as ModelSpec, AverageWeights, Noise, Optimizer, Party, Rounds, RowColumns, Spec, TestSet, WarmStart,
 };
-use undertone_api::job::{Charge, DatasetUse, Spec as AnySpec};
+use undertone_api::job::{Charge, DatasetUse, JobKind as _, Spec as AnySpec};
 use undertone_api::signed::{Manifest, ManifestParticipant};
+use undertone_api::table::{TableColumn, TableSchema};
 use undertone_privacy::{Adjacency, Event, NoiseMultiplier, PrivacyUnit, SamplingRate};
 use uuid::Uuid;
 
 use super::{UTTERANCES, dataset};
 use crate::speech::dataset::{Description, Split, Writer};
+use crate::speech::progress::SilentProgress;
+use crate::tables::add::{AddOptions, add};
+use crate::tables::source::SourceOptions;
 
 pub(in crate::run::dp_sgd) fn spec() -> Spec {
     let rounds = Rounds { deadline_seconds: 60, quorum: 3, ..Rounds::new(40, Optimizer::Adam { learning_rate: 0.02 }) };
@@ -45,6 +50,63 @@ pub(in crate::run::dp_sgd) fn spec() -> Spec {
     }
 }
 
+/// Returns the columns of the tables: two numbers, a category, and whether and how much the patient pays.
+pub(in crate::run::dp_sgd::tests) fn columns() -> Vec<TableColumn> {
+    serde_json::from_value(serde_json::json!([
+        { "name": "age", "kind": "integer", "least": 0, "most": 100 },
+        { "name": "dose", "kind": "real", "least": 0.0, "most": 2.0, "step": 0.01 },
+        { "name": "ward", "kind": "category", "values": ["a", "b", "c"] },
+        { "name": "returns", "kind": "boolean" },
+        { "name": "cost", "kind": "real", "least": 0.0, "most": 1000.0, "step": 1.0 },
+    ]))
+    .unwrap()
+}
+
+/// Returns the job of [`spec`] on tables: a linear model of `returns`.
+pub(super) fn row_spec() -> Spec {
+    let columns = columns();
+    let rows = RowColumns { target: columns[3].clone(), features: columns[..3].to_vec(), rows_per_unit: 2 };
+    let mut spec = Spec { unit: PrivacyUnit::User, model: ModelSpec::from_rows(rows, 0, 0), open: None, ..spec() };
+    spec.private.as_mut().unwrap().optimizer = Optimizer::Adam { learning_rate: 0.05 };
+    spec.settle(&[])
+}
+
+/// Adds a table of 60 patients with one to three rows each. Older patients with a higher dose return, more of them in ward
+/// b; every tenth row has no target.
+pub(super) fn write_table(target: &Path, seed: u64) {
+    let mut rng = ChaCha20Rng::seed_from_u64(seed);
+    let mut uniform = || f64::from(rng.next_u32()) / f64::from(u32::MAX);
+    let mut text = "patient,age,dose,ward,returns,cost\n".to_owned();
+    for patient in 0..60 {
+        for row in 0..=patient % 3 {
+            let (age, dose, ward) = ((uniform() * 100.0).round(), uniform() * 2.0, (uniform() * 2.999) as usize);
+            let score = (age - 50.0) / 50.0 + dose - 1.0 + if ward == 1 { 0.6 } else { -0.3 };
+            let returns = if (patient + row) % 10 == 9 {
+                ""
+            } else if score > 0.0 {
+                "yes"
+            } else {
+                "no"
+            };
+            let cost = 500.0 + 150.0 * score;
+            writeln!(text, "p{patient},{age},{dose:.2},{},{returns},{cost:.0}", ["a", "b", "c"][ward]).unwrap();
+        }
+    }
+    let path = target.with_extension("csv");
+    std::fs::write(&path, text).unwrap();
+    let options = AddOptions {
+        sources: SourceOptions::Files { paths: vec![path], format: None },
+        schema: TableSchema { unit_column: "patient".to_owned(), columns: columns() },
+        zone: None,
+        output: target.to_path_buf(),
+        name: target.file_name().unwrap().to_string_lossy().into_owned(),
+        replace: true,
+        created: String::new(),
+        fresh_key: [seed as u8; 32],
+    };
+    add(&options, None, &SilentProgress).unwrap();
+}
+
 pub(super) fn manifest(spec: Spec) -> Manifest {
     let participant = |index: usize| ManifestParticipant {
         dataset: dataset(index),
@@ -54,7 +116,11 @@ pub(super) fn manifest(spec: Spec) -> Manifest {
         organization_name: format!("site {index}"),
         worker: WorkerId(Uuid::from_u128(300 + index as u128)),
         purpose: DatasetUse::Participate,
-        units: if spec.unit == PrivacyUnit::Record { 20 } else { 5 },
+        units: match spec.unit {
+            _ if spec.model.rows.is_some() => 50,
+            PrivacyUnit::Record => 20,
+            _ => 5,
+        },
         charge: (index > 0).then_some(Charge {
             unit: spec.unit,
             adjacency: Adjacency::ZeroOut,

@@ -1,0 +1,192 @@
+//! Limits of a model of rows of tables.
+
+use std::collections::HashSet;
+
+use undertone_privacy::PrivacyUnit;
+
+use super::{check_range, find_dataset};
+use crate::dataset::Dataset;
+use crate::job::JobKind as _;
+use crate::job::dp_sgd::rows::{MOST_FEATURES, MOST_ROW_INPUTS, MOST_ROWS_PER_UNIT, RowColumns};
+use crate::job::dp_sgd::{Spec, TrainingLoss};
+use crate::table::{ColumnKind, TableColumn};
+
+/// Checks the columns, the layers and the unit of a model of rows against the tables of the job.
+pub(super) fn check(spec: &Spec, rows: &RowColumns, datasets: &[Dataset], say: &mut impl FnMut(&str, String)) {
+    if spec.unit != PrivacyUnit::User {
+        say("unit", "`user` for a model of rows: the values of the table's column of units".to_owned());
+    }
+    let model = &spec.model;
+    if !model.is_plain() {
+        say("model.rows", "a model of rows has no `cell`, `bidirectional` or `context`: leave them out".to_owned());
+    }
+    if model.layers == 0 && model.hidden != 0 {
+        say("model.hidden", "a linear model has no hidden units: leave it out".to_owned());
+    }
+    if model.layers == 0 && model.normalize {
+        say("model.normalize", "a linear model has no hidden layer to normalize: leave it out".to_owned());
+    }
+    check_loss(spec, rows, say);
+    if model.classes.is_some_and(|classes| classes != rows.outputs()) {
+        let outputs = rows.outputs();
+        say("model.classes", format!("the target gives {outputs} outputs; give that number, or leave it out"));
+    }
+    if spec.audit.is_some_and(|audit| audit.recordings > 0) {
+        say("audit.recordings", "0 for a model of rows: its canaries are gradients alone".to_owned());
+    }
+    let most = f64::from(MOST_ROWS_PER_UNIT);
+    check_range(say, "model.rows.rows_per_unit", f64::from(rows.rows_per_unit), 1.0, most);
+    check_columns(spec, rows, datasets, say);
+}
+
+/// Checks that the loss suits the target.
+fn check_loss(spec: &Spec, rows: &RowColumns, say: &mut impl FnMut(&str, String)) {
+    if let ColumnKind::Date { .. } = rows.target.kind {
+        say("model.rows.target", "a boolean, a category, an integer or a real number, not a date".to_owned());
+        return;
+    }
+    if spec.model.loss != rows.loss() {
+        let name = if rows.loss() == TrainingLoss::SquaredError { "squared_error" } else { "cross_entropy" };
+        let kind = rows.target.kind.label();
+        say("model.loss", format!("`{name}` for a target of kind {kind}"));
+    }
+    if rows.outputs() < 2 && rows.loss() == TrainingLoss::CrossEntropy {
+        say("model.rows.target", "a category with at least two values: one value leaves nothing to predict".to_owned());
+    }
+}
+
+/// Checks the columns alone, and that each table of the job declares them alike.
+fn check_columns(spec: &Spec, rows: &RowColumns, datasets: &[Dataset], say: &mut impl FnMut(&str, String)) {
+    let count = rows.features.len();
+    if !(1..=MOST_FEATURES).contains(&count) {
+        say("model.rows.features", format!("1 to {MOST_FEATURES} columns, not {count}"));
+        return;
+    }
+    let features = rows.features.iter().enumerate();
+    let columns = features.map(|(index, column)| (format!("model.rows.features.{index}"), column));
+    let mut names = HashSet::new();
+    for (path, column) in std::iter::once(("model.rows.target".to_owned(), &rows.target)).chain(columns) {
+        if !names.insert(&column.name) {
+            say(&format!("{path}.name"), "each column is named once, as the target or as a feature".to_owned());
+        } else if let Some((field, text)) = column.find_problem() {
+            say(&format!("{path}.{field}"), text);
+        } else if let Some(problem) = find_difference(spec, column, datasets) {
+            say(&path, problem);
+        }
+    }
+    let inputs = rows.inputs();
+    if inputs > MOST_ROW_INPUTS {
+        say(
+            "model.rows.features",
+            format!(
+                "their values give {inputs} inputs; at most {MOST_ROW_INPUTS}: leave out the columns with most values"
+            ),
+        );
+    }
+}
+
+/// Returns the first difference between a column and the declaration of a table of the job.
+fn find_difference(spec: &Spec, column: &TableColumn, datasets: &[Dataset]) -> Option<String> {
+    let name = &column.name;
+    let tables = spec.datasets().into_iter().filter_map(|(id, _)| find_dataset(datasets, id));
+    let mut tables = tables.filter_map(|dataset| Some((&dataset.name, dataset.table.as_ref()?)));
+    tables.find_map(|(site, table)| match table.find_column(name) {
+        Some((_, kind)) if *kind == column.kind => None,
+        Some(_) => Some(format!("`{site}` declares column `{name}` with another kind or range; all tables must agree")),
+        None => Some(format!("`{site}` has no column `{name}`")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use undertone_privacy::PrivacyUnit;
+
+    use super::super::tests::{change_of_rows, change_of_speech};
+    use crate::dataset::DatasetContent;
+    use crate::job::JobKind as _;
+    use crate::job::dp_sgd::{AcousticModel, AuditOptions, RecurrentCell, TrainingLoss};
+    use crate::table::{ColumnKind, TableColumn};
+
+    #[test]
+    fn training_on_tables_is_valid_and_charged_by_user() {
+        let (spec, datasets) = change_of_rows(|_, _| ());
+        assert_eq!(spec.check(&datasets), Vec::new());
+        let settled = spec.clone().settle(&datasets);
+        assert_eq!((settled.model.classes, settled.check(&datasets)), (Some(2), Vec::new()));
+        let charge = settled.cost(&datasets[1]).map(|charge| (charge.unit, charge.releases));
+        assert_eq!(charge, Some((PrivacyUnit::User, 14)));
+        let series = settled.series(&datasets);
+        assert_eq!(series.last().and_then(|series| series.length), Some(4 * 8 + 9 * 2), "a bias in each layer");
+        assert!(settled.most_norm(&datasets[1], &series[1]).is_some_and(f64::is_finite));
+        assert_eq!(settled.units(&datasets[1]), 50, "the declared number of users");
+        let (other, _) = change_of_rows(|spec, _| spec.model.layers = 2);
+        assert!(settled.model(0).is_some() && settled.model(0) != other.settle(&datasets).model(0));
+    }
+
+    #[test]
+    fn every_violation_of_rows_names_its_field() {
+        let fields = |change: fn(&mut crate::job::dp_sgd::Spec, &mut Vec<crate::dataset::Dataset>)| {
+            let (spec, datasets) = change_of_rows(change);
+            spec.check(&datasets).into_iter().map(|violation| violation.field).collect::<Vec<_>>()
+        };
+        let real = |name: &str| TableColumn {
+            name: name.to_owned(),
+            kind: ColumnKind::Real { least: 0.0, most: 1.0, step: 0.1 },
+        };
+        assert_eq!(fields(|spec, _| spec.unit = PrivacyUnit::Speaker), ["spec.unit"]);
+        assert_eq!(fields(|spec, _| spec.model.cell = RecurrentCell::Gru), ["spec.model.rows"]);
+        assert_eq!(fields(|spec, _| spec.model.layers = 0), ["spec.model.hidden"]);
+        assert_eq!(fields(|spec, _| spec.model.layers = 5), ["spec.model.layers"]);
+        assert_eq!(fields(|spec, _| spec.model.hidden = 0), ["spec.model.hidden"]);
+        assert_eq!(fields(|spec, _| spec.model.loss = TrainingLoss::SquaredError), ["spec.model.loss"]);
+        assert_eq!(fields(|spec, _| spec.model.classes = Some(3)), ["spec.model.classes"]);
+        let audit = AuditOptions { canaries: 20, guesses: 10, recordings: 20 };
+        let (spec, datasets) = change_of_rows(|spec, _| spec.audit = Some(audit));
+        assert_eq!(spec.check(&datasets)[0].field, "spec.audit.recordings");
+        for (count, is_valid) in [(0, false), (1, true), (1000, true), (1001, false)] {
+            let (spec, datasets) = change_of_rows(|spec, _| rows(spec).rows_per_unit = count);
+            let expected = if is_valid { None } else { Some("spec.model.rows.rows_per_unit") };
+            assert_eq!(spec.check(&datasets).first().map(|violation| &*violation.field), expected, "{count}");
+        }
+        let (spec, datasets) = change_of_rows(|spec, _| {
+            let values = |count: usize| ColumnKind::Category { values: (0..count).map(|n| n.to_string()).collect() };
+            rows(spec).features = (0..8).map(|n| TableColumn { name: format!("c{n}"), kind: values(8193) }).collect();
+        });
+        let violations = spec.check(&datasets);
+        assert!(violations.iter().any(|violation| violation.message.contains("65544 inputs")), "{violations:?}");
+        assert_eq!(fields(|spec, _| rows(spec).features.clear()), ["spec.model.rows.features"]);
+        assert_eq!(fields(|_, datasets| datasets[2].content = DatasetContent::Speech), ["spec.tests.0.dataset"]);
+        let (spec, datasets) = change_of_rows(|spec, _| rows(spec).features.push(real("unknown")));
+        let violation = &spec.check(&datasets)[0];
+        assert!(violation.field == "spec.model.rows.features.2" && violation.message.contains("no column `unknown`"));
+        let (spec, datasets) = change_of_rows(|spec, _| rows(spec).features[0] = real("age"));
+        assert!(spec.check(&datasets)[0].message.contains("another kind or range"));
+        let (spec, datasets) = change_of_rows(|spec, _| {
+            let target = rows(spec).target.clone();
+            rows(spec).features.push(target);
+        });
+        assert_eq!(spec.check(&datasets)[0].field, "spec.model.rows.features.2.name");
+    }
+
+    #[test]
+    fn options_of_the_other_content_are_refused() {
+        let (spec, datasets) = change_of_speech(|spec| spec.model.layers = 0);
+        assert_eq!(spec.check(&datasets)[0].field, "spec.model.layers");
+        let (spec, datasets) = change_of_speech(|spec| spec.model.loss = TrainingLoss::SquaredError);
+        assert_eq!(spec.check(&datasets)[0].field, "spec.model.loss");
+        let (plan, _) = change_of_rows(|_, _| ());
+        let refused = plan.to_rehearsal(10).err().unwrap_or_default();
+        assert_eq!(refused.first().map(|violation| &*violation.field), Some("spec.model.rows"));
+        let rehearsal =
+            crate::job::dp_sgd::Spec { model: AcousticModel::lstm(8, None), ..plan.clone() }.to_rehearsal(10);
+        let rehearsal = crate::job::dp_sgd::Spec { model: plan.model, ..rehearsal.expect("a plan of speech") };
+        let (_, datasets) = change_of_rows(|_, _| ());
+        assert_eq!(rehearsal.check(&datasets)[0].field, "spec.model.rows");
+        let (spec, datasets) = change_of_rows(|spec, _| spec.model = AcousticModel::lstm(8, None));
+        assert!(spec.check(&datasets).iter().any(|violation| violation.message.contains("table")));
+    }
+
+    fn rows(spec: &mut crate::job::dp_sgd::Spec) -> &mut crate::job::dp_sgd::RowColumns {
+        spec.model.rows.as_mut().expect("a model of rows")
+    }
+}

@@ -1,0 +1,244 @@
+//! A model of the rows of tables: features and target by declared columns, a linear model or a perceptron with hidden
+//! layers.
+//!
+//! Each row is a frame of the model, and all rows of a unit are clipped together. The columns are declared in the spec as
+//! in the table of each participant, so that the number of inputs and their scales are public facts:
+//!
+//! | column | inputs |
+//! |---|---|
+//! | integer, real, date, boolean | one: the declared range, mapped to -1 to 1; 0 if the value is missing |
+//! | category | one for each declared value: 1 for the row's own, else 0; zeros if the value is missing |
+//!
+//! The target is a boolean or a category (softmax and cross-entropy), or an integer or a real number (squared error, with
+//! the declared range mapped to -1 to 1). A row without a target is not used.
+
+use serde::{Deserialize, Serialize};
+
+use super::{AcousticModel, RecurrentCell, TrainingLoss};
+use crate::table::{ColumnKind, MOST_COLUMNS, TableColumn};
+
+/// The most inputs of a model of rows.
+pub const MOST_ROW_INPUTS: u32 = 65_536;
+/// The most rows of a unit that train a model.
+pub const MOST_ROWS_PER_UNIT: u32 = 1000;
+/// The greatest level of a number as a target: its range has 65,536 levels, which a label of 16 bits counts.
+pub const TARGET_LEVELS: u16 = u16::MAX;
+
+/// The columns of a model of rows.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = DpSgdRows))]
+#[serde(deny_unknown_fields)]
+pub struct RowColumns {
+    /// The column that the model predicts, as each table declares it: a boolean or a category, or an integer or a real
+    /// number with `model.loss` `squared_error`.
+    pub target: TableColumn,
+    /// The columns that the model reads, as each table declares them: 1 to 255.
+    #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 255))]
+    pub features: Vec<TableColumn>,
+    /// The most rows of a unit in training: 1 to 1,000. Of a unit with more, the first in the site's keyed order are used.
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 1000))]
+    pub rows_per_unit: u32,
+}
+
+impl RowColumns {
+    /// Returns the number of inputs of a row. Saturates for unchecked columns.
+    pub fn inputs(&self) -> u32 {
+        self.features.iter().map(|column| count_inputs(&column.kind)).fold(0, u32::saturating_add)
+    }
+
+    /// Returns the outputs of the model: one for each value of a target with values, 1 for a number.
+    pub fn outputs(&self) -> u32 {
+        match &self.target.kind {
+            ColumnKind::Boolean => 2,
+            ColumnKind::Category { values } => u32::try_from(values.len()).unwrap_or(u32::MAX),
+            ColumnKind::Integer { .. } | ColumnKind::Real { .. } | ColumnKind::Date { .. } => 1,
+        }
+    }
+
+    /// Returns the loss that suits the target.
+    pub const fn loss(&self) -> TrainingLoss {
+        match self.target.kind {
+            ColumnKind::Boolean | ColumnKind::Category { .. } => TrainingLoss::CrossEntropy,
+            ColumnKind::Integer { .. } | ColumnKind::Real { .. } | ColumnKind::Date { .. } => {
+                TrainingLoss::SquaredError
+            }
+        }
+    }
+
+    /// Returns the features, then the target: the order in which a site reads the codes of a row.
+    pub fn columns(&self) -> Vec<TableColumn> {
+        self.features.iter().chain([&self.target]).cloned().collect()
+    }
+
+    /// Appends the inputs of a row with these codes of the features, in their order.
+    ///
+    /// A code outside the declared range counts as the nearest end of it.
+    pub fn encode_features(&self, codes: &[Option<i64>], inputs: &mut Vec<f32>) {
+        for (column, code) in self.features.iter().zip(codes) {
+            if let ColumnKind::Category { values } = &column.kind {
+                let own = code.and_then(|code| usize::try_from(code).ok());
+                inputs.extend((0..values.len()).map(|place| if own == Some(place) { 1.0 } else { 0.0 }));
+            } else {
+                // Within ±1, so that the conversion loses digits alone.
+                inputs.push(code.map_or(0.0, |code| scale(&column.kind, code)) as f32);
+            }
+        }
+    }
+
+    /// Returns the label of a row with this code of the target: the place of the value, or the level of a number, from 0
+    /// for the least to [`TARGET_LEVELS`] for the greatest. `None` without a target.
+    pub fn encode_target(&self, code: Option<i64>) -> Option<u16> {
+        let code = code?;
+        match self.loss() {
+            TrainingLoss::CrossEntropy | TrainingLoss::Ctc => {
+                u16::try_from(code).ok().filter(|place| u32::from(*place) < self.outputs())
+            }
+            TrainingLoss::SquaredError => {
+                let share = f64::midpoint(scale(&self.target.kind, code), 1.0);
+                Some(libm::round(share * f64::from(TARGET_LEVELS)) as u16)
+            }
+        }
+    }
+
+    /// Returns the value of a prediction of a numeric target, clamped to the declared range: -1 is its least value, 1 its
+    /// greatest.
+    pub fn decode_number(&self, prediction: f64) -> f64 {
+        let (least, most) = self.target.kind.code_range();
+        let share = f64::midpoint(prediction.clamp(-1.0, 1.0), 1.0);
+        (least as f64 + share * (most as f64 - least as f64)) * self.target.kind.step()
+    }
+
+    /// Returns the width of the declared range of a numeric target, in its own unit.
+    pub fn target_range(&self) -> f64 {
+        self.decode_number(1.0) - self.decode_number(-1.0)
+    }
+
+    /// Returns the text of an output of a target with values.
+    pub fn display_class(&self, class: usize) -> String {
+        i64::try_from(class).map_or_else(|_| String::new(), |code| self.target.kind.display_code(code))
+    }
+}
+
+/// Returns the prediction that a level of a numeric target asks for: -1 to 1.
+pub fn level_value(level: u16) -> f32 {
+    f32::from(level) / f32::from(TARGET_LEVELS) * 2.0 - 1.0
+}
+
+fn count_inputs(kind: &ColumnKind) -> u32 {
+    match kind {
+        ColumnKind::Category { values } => u32::try_from(values.len()).unwrap_or(u32::MAX),
+        ColumnKind::Boolean | ColumnKind::Integer { .. } | ColumnKind::Real { .. } | ColumnKind::Date { .. } => 1,
+    }
+}
+
+/// Maps a code to -1 to 1 over the declared range.
+fn scale(kind: &ColumnKind, code: i64) -> f64 {
+    let (least, most) = kind.code_range();
+    let width = (most as f64 - least as f64).max(1.0);
+    ((code.clamp(least, most.max(least)) as f64 - least as f64) / width * 2.0 - 1.0).clamp(-1.0, 1.0)
+}
+
+impl AcousticModel {
+    /// Makes a model of rows with hidden layers of these units, each followed by tanh; a linear model without any.
+    pub fn from_rows(rows: RowColumns, layers: u32, hidden: u32) -> Self {
+        let loss = rows.loss();
+        let hidden = if layers == 0 { 0 } else { hidden };
+        Self { layers, loss, rows: Some(Box::new(rows)), ..Self::lstm(hidden, None) }
+    }
+
+    /// Returns the numbers that the model reads in each frame: those of the columns for a model of rows, else
+    /// `coefficients`, those of the speech.
+    pub fn inputs(&self, coefficients: u32) -> u32 {
+        self.rows.as_ref().map_or(coefficients, |rows| rows.inputs())
+    }
+
+    /// Returns whether the model has none of the options of speech.
+    pub(super) fn is_plain(&self) -> bool {
+        self.cell == RecurrentCell::Lstm && !self.bidirectional && self.context.is_none()
+    }
+}
+
+/// The most columns of features: one column of a table is the target.
+pub(super) const MOST_FEATURES: usize = MOST_COLUMNS - 1;
+
+#[cfg(test)]
+mod tests {
+    use super::{RowColumns, TARGET_LEVELS, level_value};
+    use crate::job::dp_sgd::{AcousticModel, ModelPart, TrainingLoss};
+    use crate::table::{ColumnKind, TableColumn};
+
+    fn column(name: &str, kind: ColumnKind) -> TableColumn {
+        TableColumn { name: name.to_owned(), kind }
+    }
+
+    fn rows(target: ColumnKind) -> RowColumns {
+        let values = ["a", "b", "c"].map(str::to_owned).to_vec();
+        let features = vec![
+            column("age", ColumnKind::Integer { least: 0, most: 100 }),
+            column("ward", ColumnKind::Category { values }),
+            column("smokes", ColumnKind::Boolean),
+        ];
+        RowColumns { target: column("risk", target), features, rows_per_unit: 4 }
+    }
+
+    #[test]
+    fn features_are_scaled_by_declared_ranges_alone() {
+        let rows = rows(ColumnKind::Boolean);
+        let mut inputs = Vec::new();
+        rows.encode_features(&[Some(75), Some(1), Some(0)], &mut inputs);
+        rows.encode_features(&[None, None, None], &mut inputs);
+        rows.encode_features(&[Some(400), Some(2), Some(1)], &mut inputs);
+        let expected = [0.5, 0.0, 1.0, 0.0, -1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 1.0];
+        assert_eq!(inputs, expected);
+        assert_eq!(rows.inputs(), 5);
+        let wide = ColumnKind::Integer { least: -(1 << 52), most: 1 << 52 };
+        let mut inputs = Vec::new();
+        let wide = RowColumns { features: vec![column("wide", wide)], ..rows };
+        wide.encode_features(&[Some(i64::MAX)], &mut inputs);
+        assert_eq!(inputs, [1.0]);
+    }
+
+    #[test]
+    fn targets_are_places_or_levels_of_the_declared_range() {
+        let values = ["low", "high"].map(str::to_owned).to_vec();
+        let classes = rows(ColumnKind::Category { values });
+        assert_eq!((classes.outputs(), classes.loss()), (2, TrainingLoss::CrossEntropy));
+        assert_eq!(
+            [Some(1), Some(2), Some(-1), None].map(|code| classes.encode_target(code)),
+            [Some(1), None, None, None]
+        );
+        assert_eq!(classes.display_class(1), "high");
+        let number = rows(ColumnKind::Real { least: 10.0, most: 30.0, step: 0.5 });
+        assert_eq!((number.outputs(), number.loss()), (1, TrainingLoss::SquaredError));
+        let levels = [20, 40, 60, 900].map(|code| number.encode_target(Some(code)));
+        assert_eq!(levels, [Some(0), Some(32_768), Some(TARGET_LEVELS), Some(TARGET_LEVELS)]);
+        for (level, value) in [(0, 10.0), (32_768, 20.0), (TARGET_LEVELS, 30.0)] {
+            assert!((number.decode_number(f64::from(level_value(level))) - value).abs() < 1e-3, "{level}");
+        }
+        assert!((number.decode_number(7.0) - 30.0).abs() < 1e-12 && (number.target_range() - 20.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn parameters_are_those_of_dense_layers() {
+        let count = |layers, hidden| {
+            let model = AcousticModel::from_rows(rows(ColumnKind::Boolean), layers, hidden);
+            let (inputs, classes) = (model.inputs(0), 2);
+            (
+                model.parameters(model.parts(), inputs, classes),
+                model.part_parameters(ModelPart::Output, inputs, classes),
+            )
+        };
+        assert_eq!(count(0, 9), (12, 12), "five inputs and a bias for each of two classes");
+        assert_eq!(count(2, 7), (6 * 7 + 8 * 7 + 8 * 2, 16));
+    }
+
+    #[test]
+    fn speech_model_is_written_without_columns() {
+        let text = serde_json::to_string(&AcousticModel::lstm(20, None)).unwrap_or_default();
+        assert_eq!(text, r#"{"hidden":20,"classes":null}"#);
+        let linear = AcousticModel::from_rows(rows(ColumnKind::Boolean), 0, 9);
+        let text = serde_json::to_string(&linear).unwrap_or_default();
+        assert!(text.contains(r#""layers":0,"rows":{"target":{"name":"risk","kind":"boolean"}"#), "{text}");
+        assert_eq!(serde_json::from_str::<AcousticModel>(&text).ok(), Some(linear));
+    }
+}

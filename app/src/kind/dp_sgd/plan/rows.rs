@@ -1,0 +1,56 @@
+//! A plan's model of rows: the columns as JSON, as the spec states them, because a schema has up to 256 of them.
+
+use undertone_api::dataset::{Dataset, DatasetContent};
+use undertone_api::job::dp_sgd::{AcousticModel, RowColumns};
+use undertone_api::problem::Violation;
+use undertone_api::table::{ColumnKind, TableSchema};
+
+use super::TrainingPlan;
+
+/// The most rows of a unit in a first plan.
+const ROWS_PER_UNIT: u32 = 10;
+
+/// Returns the columns of a first plan as JSON: the last boolean or category is predicted from all other columns. Empty for
+/// a dataset that is no table, or has no such column.
+pub(super) fn first_rows(lead: &Dataset) -> String {
+    let schema = lead.table.as_ref().filter(|_| lead.content == DatasetContent::Table);
+    schema.and_then(choose_columns).map_or_else(String::new, |rows| write_rows(&rows))
+}
+
+fn choose_columns(schema: &TableSchema) -> Option<RowColumns> {
+    let has_values = |kind: &ColumnKind| match kind {
+        ColumnKind::Boolean => true,
+        ColumnKind::Category { values } => values.len() > 1,
+        ColumnKind::Integer { .. } | ColumnKind::Real { .. } | ColumnKind::Date { .. } => false,
+    };
+    let target = schema.columns.iter().rposition(|column| has_values(&column.kind))?;
+    let mut features = schema.columns.clone();
+    let target = features.remove(target);
+    Some(RowColumns { target, features, rows_per_unit: ROWS_PER_UNIT })
+}
+
+/// Writes columns as the form shows them.
+pub(super) fn write_rows(rows: &RowColumns) -> String {
+    serde_json::to_string_pretty(rows).unwrap_or_default()
+}
+
+impl TrainingPlan {
+    /// Returns whether the plan trains a model of rows.
+    pub fn is_of_rows(&self) -> bool {
+        !self.rows.trim().is_empty()
+    }
+
+    /// Returns the model of the plan.
+    ///
+    /// # Errors
+    /// When the columns are no JSON of columns.
+    pub(super) fn model(&self) -> Result<AcousticModel, Violation> {
+        if !self.is_of_rows() {
+            return Ok(self.layers.model(self.hidden));
+        }
+        let rows: RowColumns = serde_json::from_str(&self.rows)
+            .map_err(|error| Violation::new("spec.model.rows", format!("columns as JSON: {error}")))?;
+        let model = AcousticModel::from_rows(rows, self.layers.layers, self.hidden);
+        Ok(AcousticModel { normalize: self.layers.normalize && self.layers.layers > 0, ..model })
+    }
+}

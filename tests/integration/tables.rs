@@ -1,0 +1,140 @@
+//! A model of the rows of tables: one public table leads, two private ones train it with noise, and a site uses it.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::time::Duration;
+
+use serde_json::json;
+use support::stage::{SiteDataset, TestConsortium, TestDatabase, TestResult, TestSite};
+use undertone_api::budget::{EntryKind, NewBudget};
+use undertone_api::job::dp_sgd::Arm;
+use undertone_api::job::{Job, NewJob, Report};
+use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
+
+const JOB: Duration = Duration::from_mins(3);
+const ROUNDS: u64 = 20;
+/// Patients of a table.
+const PATIENTS: usize = 600;
+const PRIVATE: [&str; 2] = ["south", "west"];
+const SCHEMA: &str = r#"{ "unit": "patient", "columns": [
+    { "name": "age", "kind": "integer", "least": 0, "most": 100 },
+    { "name": "ward", "kind": "category", "values": ["a", "b"] },
+    { "name": "returns", "kind": "boolean" }
+] }"#;
+
+/// Writes a row of each patient: old patients return, and those of ward b from an earlier age.
+fn write_rows(seed: usize) -> TestResult<String> {
+    let mut rows = "patient,age,ward,returns\n".to_owned();
+    for number in 0..PATIENTS {
+        let (age, is_b) = ((seed * 17 + number * 7) % 101, number.is_multiple_of(3));
+        let returns = age > if is_b { 35 } else { 65 };
+        writeln!(rows, "{seed}-{number},{age},{},{returns}", if is_b { "b" } else { "a" })?;
+    }
+    Ok(rows)
+}
+
+fn add_table(site: &mut TestSite, name: &'static str, seed: usize, visibility: &'static str) -> TestResult<()> {
+    let input = site.folder().join(format!("{name}.csv"));
+    let schema = site.folder().join("patients.json");
+    fs::write(&input, write_rows(seed)?)?;
+    fs::write(&schema, SCHEMA)?;
+    let input = input.to_str().ok_or("a path in UTF-8")?;
+    let schema = schema.to_str().ok_or("a path in UTF-8")?;
+    site.command(&[
+        "data",
+        "add-table",
+        "--name",
+        name,
+        "--visibility",
+        visibility,
+        "--schema",
+        schema,
+        "--input",
+        input,
+    ])?;
+    site.holdings.push(SiteDataset::new(name, visibility, &[]));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn three_sites_train_a_model_of_rows() -> TestResult<()> {
+    let mut stage = TestConsortium::set(TestDatabase::Sqlite, &["North", "South", "West"]).await?;
+    add_table(&mut stage.sites[0], "commons", 0, "public")?;
+    add_table(&mut stage.sites[0], "holdout", 3, "public")?;
+    for (index, name) in PRIVATE.into_iter().enumerate() {
+        let site = &mut stage.sites[index + 1];
+        add_table(site, name, index + 1, "private")?;
+        site.edit_policy("[budget.record]", "[budget.user]")?;
+    }
+    stage.open().await?;
+    let budget =
+        NewBudget { unit: PrivacyUnit::User, epsilon: Epsilon::new(60.0)?, delta: Delta::new(1e-6)?, filter: None };
+    let lead = stage.dataset("commons").await?;
+    let schema = lead.table.ok_or("a registered table has its schema")?;
+    let mut participants = vec![json!({ "dataset": lead.id, "sampling_rate": 0.3 })];
+    for (site, name) in stage.sites.iter().skip(1).zip(PRIVATE) {
+        let dataset = stage.dataset(name).await?;
+        site.client.set_budget(dataset.id, &budget).await?;
+        let noise = json!({ "noise_multiplier": 1.0, "clip": 0.5 });
+        participants.push(json!({ "dataset": dataset.id, "sampling_rate": 0.3, "noise": noise }));
+    }
+    let plan: NewJob = serde_json::from_value(json!({
+        "title": "Readmissions of three hospitals",
+        "kind": "dp_sgd",
+        "spec": {
+            "unit": "user",
+            "model": { "hidden": 8, "rows": {
+                "target": schema.columns[2], "features": schema.columns[..2], "rows_per_unit": 1,
+            } },
+            "participants": participants,
+            "tests": [{ "name": "holdout", "dataset": stage.dataset("holdout").await?.id }],
+            "warm_start": { "epochs": 0, "batch": 32, "learning_rate": 0.01, "seed": 7 },
+            "private": {
+                "rounds": ROUNDS, "optimizer": "adam", "learning_rate": 0.1, "evaluate_every": 10,
+                "deadline_seconds": 100, "quorum": 3,
+            },
+        },
+    }))?;
+    let job = stage.sites[0].client.propose(stage.consortium, &plan).await?.summary.id;
+    for (site, name) in stage.sites.iter().skip(1).zip(PRIVATE) {
+        site.client.approve(job, stage.dataset(name).await?.id).await?;
+    }
+    let done = stage.finish(job, JOB).await?;
+
+    let Some(Report::DpSgd(report)) = &done.report else { return Err("a finished job has its report".into()) };
+    let accuracy =
+        |arm: Arm| report.arms.iter().find(|result| result.arm == arm).map(|result| result.tests[0].accuracy);
+    let (before, after) = (accuracy(Arm::Public).ok_or("an arm")?, accuracy(Arm::Private).ok_or("an arm")?);
+    assert!(after > 0.85 && after > before, "{before} to {after}");
+    for name in PRIVATE {
+        let dataset = stage.dataset(name).await?;
+        let entries = stage.operator.ledger(dataset.id).await?.items;
+        let commits = entries.iter().filter(|entry| entry.kind == EntryKind::Commit);
+        assert_eq!(commits.map(|entry| entry.count).sum::<u64>(), ROUNDS, "{name} pays each round once");
+    }
+    the_model_is_used_at_a_site(&stage, &done, after).await
+}
+
+/// Evaluates the model on the test table and predicts the rows of a file, at the lead's site.
+async fn the_model_is_used_at_a_site(stage: &TestConsortium, job: &Job, accuracy: f64) -> TestResult<()> {
+    let site = &stage.sites[0];
+    let artifacts = site.client.artifacts(job.summary.id).await?;
+    let model = artifacts.iter().find(|artifact| artifact.name == "model.safetensors").ok_or("a model")?;
+    let path = site.folder().join("model.safetensors");
+    fs::write(&path, site.client.content(model.id).await?)?;
+    let path = path.to_str().ok_or("a path in UTF-8")?;
+    let text = site.command(&["evaluate", path, "--dataset", "holdout", "--json"])?;
+    let result: serde_json::Value = serde_json::from_str(&text)?;
+    assert!((result["accuracy"].as_f64().ok_or("a figure")? - accuracy).abs() < 1e-9, "{result}");
+    let (rows, predictions) = (site.folder().join("rows.csv"), site.folder().join("predictions.csv"));
+    fs::write(&rows, "ward,age\na,95\na,5\n")?;
+    let (rows, output) = (rows.to_str().ok_or("UTF-8")?, predictions.to_str().ok_or("UTF-8")?);
+    site.command(&["predict", path, rows, "--output", output])?;
+    let predictions = fs::read_to_string(&predictions)?;
+    let values: Vec<&str> = predictions.lines().skip(1).filter_map(|line| line.split(',').nth(1)).collect();
+    assert_eq!(values, ["true", "false"], "{predictions}");
+    let graph = site.folder().join("model.onnx");
+    site.command(&["export", path, "--output", graph.to_str().ok_or("UTF-8")?])?;
+    assert!(fs::read(&graph)?.starts_with(&[0x08]), "an ONNX graph");
+    Ok(())
+}

@@ -1,0 +1,50 @@
+//! `predict`: the predictions of a model for the rows of a file, for the site's own use.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::CommandFailure;
+use crate::run::evaluation::EvaluationError;
+use crate::run::evaluation::rows::RowModel;
+use crate::tables::source::SourceOptions;
+
+/// Predict a column of the rows of files with a model of rows.
+///
+/// The files have a header with the columns that the model reads; other columns, such as the predicted one, are ignored.
+/// The output is CSV with the line of each row, the prediction and, for a column with values, its probability. Rows that
+/// cannot be used have a reason instead. The predictions are as private as the rows: the command writes them to a file of
+/// this machine, and sends nothing.
+#[derive(Debug, Args)]
+pub(super) struct PredictCommand {
+    /// The model: a safetensors file of a job on tables.
+    #[arg(value_name = "MODEL")]
+    model: PathBuf,
+    /// Files of rows: CSV, TSV or Parquet, by their endings.
+    #[arg(value_name = "FILE", required = true)]
+    input: Vec<PathBuf>,
+    /// The CSV file to write.
+    #[arg(long, value_name = "FILE", default_value = "predictions.csv")]
+    output: PathBuf,
+}
+
+impl PredictCommand {
+    /// Writes the predictions, and prints their number to `out`.
+    pub(super) fn run(&self, out: &mut dyn Write) -> Result<(), CommandFailure> {
+        let mut model = RowModel::read(&self.model)?.ok_or(EvaluationError::SpeechModel)?;
+        let sources = SourceOptions::Files { paths: self.input.clone(), format: None };
+        let file =
+            File::create(&self.output).map_err(|source| EvaluationError::File { path: self.output.clone(), source })?;
+        let counts = model.predict(&sources, &mut BufWriter::new(file))?;
+        writeln!(
+            out,
+            "{} rows predicted, {} not usable: {}",
+            counts.predicted,
+            counts.rejected,
+            self.output.display()
+        )?;
+        Ok(())
+    }
+}

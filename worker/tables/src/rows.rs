@@ -1,0 +1,185 @@
+//! The rows of a table as numbers for training: features and a label of each row, the rows of a unit together.
+//!
+//! The numbers of a row depend on its codes and on the declared columns alone
+//! ([`undertone_api::job::dp_sgd::RowColumns`]). Rows without a target are left out, and with them units without such rows.
+
+use undertone_api::job::dp_sgd::RowColumns;
+
+use crate::dataset::TableReader;
+use crate::error::TableError;
+
+/// The most inputs of all rows together: 8 GiB of numbers.
+pub const MOST_NUMBERS: u64 = 1 << 31;
+
+/// The labelled rows of a table, unit by unit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LabelledRows {
+    inputs: usize,
+    features: Vec<f32>,
+    labels: Vec<u16>,
+    /// The number of rows up to the end of each unit.
+    ends: Vec<usize>,
+}
+
+impl LabelledRows {
+    /// Reads the labelled rows of a table. Of each unit at most `most` are used, the first in the keyed order.
+    ///
+    /// # Errors
+    /// [`TableError::OtherSchema`] if the table declares a column otherwise than the job, [`TableError::TooManyNumbers`]
+    /// if the rows have more than [`MOST_NUMBERS`] inputs, and a [`TableError::Dataset`] for a file that cannot be read.
+    pub fn read(table: &TableReader, columns: &RowColumns, most: usize) -> Result<Self, TableError> {
+        let places = table.find_columns(&columns.columns())?;
+        let inputs = columns.inputs() as usize;
+        check_size(&table.meta().name, table.meta().rows, inputs as u64)?;
+        let mut rows = Self { inputs, features: Vec::new(), labels: Vec::new(), ends: Vec::new() };
+        table.visit_units(&places, &mut |unit| {
+            let before = rows.labels.len();
+            for codes in unit.rows() {
+                let Some((target, features)) = codes.split_last() else { continue };
+                let Some(label) = columns.encode_target(*target) else { continue };
+                if rows.labels.len() - before == most {
+                    break;
+                }
+                rows.labels.push(label);
+                columns.encode_features(features, &mut rows.features);
+            }
+            if rows.labels.len() > before {
+                rows.ends.push(rows.labels.len());
+            }
+            Ok::<_, TableError>(())
+        })?;
+        Ok(rows)
+    }
+
+    /// Returns the number of units with labelled rows.
+    pub const fn units(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Returns the number of labelled rows.
+    pub const fn rows(&self) -> usize {
+        self.labels.len()
+    }
+
+    /// Returns the number of inputs of a row.
+    pub const fn inputs(&self) -> usize {
+        self.inputs
+    }
+
+    /// Returns the features `[rows, inputs]` and the labels `[rows]` of a unit.
+    ///
+    /// # Panics
+    /// If the number is not below [`Self::units`].
+    pub fn unit(&self, number: usize) -> (&[f32], &[u16]) {
+        let start = number.checked_sub(1).map_or(0, |before| self.ends[before]);
+        let end = self.ends[number];
+        (&self.features[start * self.inputs..end * self.inputs], &self.labels[start..end])
+    }
+}
+
+/// Checks that the numbers of all rows fit in memory.
+fn check_size(name: &str, rows: u64, inputs: u64) -> Result<(), TableError> {
+    if rows.saturating_mul(inputs) <= MOST_NUMBERS {
+        return Ok(());
+    }
+    Err(TableError::TooManyNumbers { name: name.to_owned(), rows, inputs })
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use std::fmt::Write as _;
+
+    use undertone_api::job::dp_sgd::RowColumns;
+    use undertone_api::table::{ColumnKind, TableColumn, TableSchema};
+    use undertone_worker_site::progress::SilentProgress;
+
+    use super::{LabelledRows, MOST_NUMBERS, check_size};
+    use crate::add::{AddOptions, add};
+    use crate::dataset::TableReader;
+    use crate::error::TableError;
+    use crate::source::SourceOptions;
+
+    fn column(name: &str, kind: ColumnKind) -> TableColumn {
+        TableColumn { name: name.to_owned(), kind }
+    }
+
+    fn columns() -> RowColumns {
+        RowColumns {
+            target: column("returns", ColumnKind::Boolean),
+            features: vec![
+                column("ward", ColumnKind::Category { values: vec!["a".to_owned(), "b".to_owned()] }),
+                column("age", ColumnKind::Integer { least: 0, most: 100 }),
+            ],
+            rows_per_unit: 2,
+        }
+    }
+
+    /// Adds a table of three patients with three rows each. The third has no target.
+    fn table(folder: &std::path::Path) -> TableReader {
+        let mut text = "patient,age,ward,returns\n".to_owned();
+        for row in 0..9 {
+            let (patient, age) = (row % 3, 50 * (row % 3));
+            let target = ["true", "false", ""][row % 3];
+            writeln!(text, "p{patient},{age},{},{target}", ["a", "b", "other"][row / 3]).unwrap();
+        }
+        let path = folder.join("visits.csv");
+        std::fs::write(&path, text).unwrap();
+        let columns = columns();
+        let options = AddOptions {
+            sources: SourceOptions::Files { paths: vec![path], format: None },
+            // Another order than the job's.
+            schema: TableSchema {
+                unit_column: "patient".to_owned(),
+                columns: vec![columns.features[1].clone(), columns.target.clone(), columns.features[0].clone()],
+            },
+            zone: None,
+            output: folder.join("visits"),
+            name: "visits".to_owned(),
+            replace: false,
+            created: String::new(),
+            fresh_key: [7; 32],
+        };
+        add(&options, None, &SilentProgress).unwrap();
+        TableReader::open(&folder.join("visits")).unwrap()
+    }
+
+    #[test]
+    fn rows_of_a_unit_are_read_together_up_to_the_limit() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = table(folder.path());
+        for (most, rows) in [(1, 2), (2, 4), (3, 6), (9, 6)] {
+            let read = LabelledRows::read(&table, &columns(), most).unwrap();
+            assert_eq!(
+                (read.units(), read.rows(), read.inputs()),
+                (2, rows, 3),
+                "patients without target are left out"
+            );
+            for unit in 0..2 {
+                let (features, labels) = read.unit(unit);
+                assert_eq!((features.len(), labels.len()), (3 * rows / 2, rows / 2));
+                let age = if labels[0] == 1 { -1.0 } else { 0.0 };
+                for row in features.chunks(3) {
+                    assert!(
+                        row[2].to_bits() == f32::to_bits(age)
+                            && matches!(row[..2], [1.0, 0.0] | [0.0, 1.0] | [0.0, 0.0]),
+                        "{row:?}"
+                    );
+                }
+            }
+        }
+        let mut other = columns();
+        other.features[1].kind = ColumnKind::Integer { least: 0, most: 99 };
+        let refused = LabelledRows::read(&table, &other, 1).unwrap_err();
+        assert!(matches!(refused, TableError::OtherSchema { column, .. } if column == "age"));
+    }
+
+    #[test]
+    fn rows_beyond_the_memory_limit_are_refused() {
+        assert!(check_size("visits", MOST_NUMBERS / 8, 8).is_ok());
+        let error = check_size("visits", MOST_NUMBERS / 8 + 1, 8).unwrap_err().to_string();
+        assert!(error.contains("`visits`") && error.contains("268435457 rows"), "{error}");
+        assert!(check_size("visits", u64::MAX, 2).is_err());
+    }
+}

@@ -189,7 +189,7 @@ impl FakeExchange<'_> {
     fn event(&self, series: &str) -> Option<Event> {
         let charge = self.participant().charge.as_ref()?;
         Some(match &self.manifest.spec {
-            Spec::DpSgd(spec) if series == "private" => spec.private_event(&spec.participants[self.index]).unwrap(),
+            Spec::DpSgd(spec) if series == "private" => spec.private_event(&spec.participants[self.index], 3).unwrap(),
             _ => charge.event.clone(),
         })
     }

@@ -173,7 +173,7 @@ impl TestTraining {
 
     /// Returns the event of one payment of a site.
     pub(super) fn event(&self, index: usize) -> Event {
-        self.spec().private_event(&self.spec().participants[index]).unwrap()
+        self.spec().private_event(&self.spec().participants[index], 3).unwrap()
     }
 
     /// Returns the number of a site's requests for randomness of a purpose.

@@ -87,6 +87,7 @@ pub(crate) fn spec() -> Spec {
         private: Some(Rounds::new(12, Optimizer::Sgd { learning_rate: 0.001, momentum: 0.5 })),
         audit: None,
         selection: None,
+        secure_aggregation: None,
         weights: AverageWeights::Equal,
         spare_releases: 2,
         checkpoint_every: 10,

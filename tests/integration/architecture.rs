@@ -73,6 +73,7 @@ const MAY_NAME: [(&str, &[&str]); 26] = [
             "undertone-configuration",
             "undertone-onnx",
             "undertone-proto",
+            "undertone-secure-aggregation",
             "undertone-api",
             "undertone-privacy",
             "undertone-fuzz",

@@ -19,6 +19,7 @@ pub(super) mod error;
 mod initial;
 mod learner;
 mod local;
+mod masked;
 mod pace;
 mod rehearse;
 mod series;

@@ -189,6 +189,11 @@ impl TestTraining {
         self.server.state().vectors.values().filter(|round| round.contains_key(&index)).count()
     }
 
+    /// Returns the number of masked rounds with a site's sum.
+    pub(super) fn sums(&self, index: usize) -> usize {
+        self.server.state().sums.values().filter(|round| round.contains_key(&index)).count()
+    }
+
     /// Returns the rounds after which the lead measured in a series, in order.
     pub(super) fn measurement_rounds(&self, series: &str) -> Vec<u32> {
         self.server.state().measurements.iter().filter(|m| m.series == series).map(|m| m.round).collect()

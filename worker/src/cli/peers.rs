@@ -83,7 +83,7 @@ fn list(folder: &Folder, store: &Store, out: &mut dyn Write) -> Result<(), Comma
 }
 
 /// Returns the trust in a key, in words.
-pub(super) const fn describe_trust(key: &PeerKey) -> &'static str {
+const fn describe_trust(key: &PeerKey) -> &'static str {
     match (&key.label, key.is_confirmed) {
         (Some(_), _) => "pinned",
         (None, true) => "confirmed",

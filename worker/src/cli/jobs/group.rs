@@ -45,10 +45,12 @@ pub(super) fn write_group(
     let rows: Vec<Vec<String>> = members
         .iter()
         .map(|member| {
-            let trust = match () {
-                () if member.key == own => "this site",
-                () if trusted.contains(&member.key) => "trusted",
-                () => "NOT PINNED",
+            let trust = if member.key == own {
+                "this site"
+            } else if trusted.contains(&member.key) {
+                "trusted"
+            } else {
+                "NOT PINNED"
             };
             let party = member.party;
             vec![party.dataset_name.clone(), party.organization_name.clone(), trust.to_owned(), member.fingerprint()]

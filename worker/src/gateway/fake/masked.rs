@@ -8,7 +8,6 @@ use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng as _;
 use tonic::Status;
 use undertone_api::problem::{Code, Problem};
-use undertone_proto::masked::MaskedMessageError;
 use undertone_proto::v1::masked_step_request::Step;
 use undertone_proto::{to_status, v1};
 use undertone_secure_aggregation::journal::{RoundJournal, RoundRecord};
@@ -88,11 +87,6 @@ pub(crate) struct FakeGroup {
     pub(crate) sum: Option<Vec<i32>>,
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "`map_err` passes the error")]
-fn text<E: std::fmt::Display>(error: E) -> String {
-    error.to_string()
-}
-
 fn leak<T>(value: T) -> &'static T {
     Box::leak(Box::new(value))
 }
@@ -126,7 +120,7 @@ impl FakeGroup {
         if self.fault == GroupFault::Closed && matches!(step, Step::Share(_)) {
             return Err(to_status(&Problem::new(Code::RoundClosed, "the round goes on without this site")));
         }
-        let is_first = self.advance(step, vector).map_err(Status::invalid_argument)?;
+        let is_first = self.advance(step, vector).map_err(|error| Status::invalid_argument(error.to_string()))?;
         if is_first {
             self.misbehave();
         }
@@ -134,62 +128,62 @@ impl FakeGroup {
     }
 
     /// Advances by one step; returns whether it is new.
-    fn advance(&mut self, step: Step, vector: Option<&[u8]>) -> Result<bool, String> {
+    fn advance(&mut self, step: Step, vector: Option<&[u8]>) -> Result<bool, Box<dyn std::error::Error>> {
         let peers = &mut self.peers;
         let phase = std::mem::replace(&mut self.phase, Phase::Opened);
         self.phase = match (phase, step) {
             (Phase::Advertise(mut phase), Step::Advertise(own)) => {
-                phase.receive(own.try_into().map_err(text::<MaskedMessageError>)?).map_err(text)?;
+                phase.receive(own.try_into()?)?;
                 for peer in peers {
-                    phase.receive(peer.advertisement()).map_err(text)?;
+                    phase.receive(peer.advertisement())?;
                 }
-                let phase = phase.close().map_err(text)?;
+                let phase = phase.close()?;
                 let list = phase.advertisements().as_slice().to_vec();
                 self.answer.advertisements = list.into_iter().map(Into::into).collect();
                 Phase::Share(phase)
             }
             (Phase::Share(mut phase), Step::Share(own)) => {
-                let own = own.shares.into_iter().map(SealedShares::try_from).collect::<Result<_, _>>().map_err(text)?;
-                phase.receive(0, own).map_err(text)?;
+                let own = own.shares.into_iter().map(SealedShares::try_from).collect::<Result<_, _>>()?;
+                phase.receive(0, own)?;
                 let list = phase.advertisements().as_slice().to_vec();
                 for (site, peer) in (1..).zip(peers) {
-                    phase.receive(site, peer.share(list.clone()).map_err(text)?).map_err(text)?;
+                    phase.receive(site, peer.share(list.clone())?)?;
                 }
-                let phase = phase.close().map_err(text)?;
+                let phase = phase.close()?;
                 self.answer.shares = phase.shares_for(0).into_iter().map(Into::into).collect();
                 Phase::Mask(phase)
             }
             (Phase::Mask(mut phase), Step::Survivors) => {
                 let bytes = vector.ok_or("the vector is missing")?.to_vec();
-                phase.receive(&MaskedVector { site: 0, members: phase.members(), bytes }).map_err(text)?;
+                phase.receive(&MaskedVector { site: 0, members: phase.members(), bytes })?;
                 let senders = if self.fault == GroupFault::Dropout { 1 } else { 2 };
                 for (site, peer) in (1..).zip(peers).take(senders) {
                     let vector = vec![peer_value(site); self.length];
-                    let masked = peer.mask(phase.shares_for(site), &vector).map_err(text)?;
-                    phase.receive(&masked).map_err(text)?;
+                    let masked = peer.mask(phase.shares_for(site), &vector)?;
+                    phase.receive(&masked)?;
                 }
-                let phase = phase.close().map_err(text)?;
+                let phase = phase.close()?;
                 self.answer.survivors = phase.survivors().to_bits();
                 Phase::Sign(phase)
             }
             (Phase::Sign(mut phase), Step::Sign(own)) => {
-                phase.receive(own.try_into().map_err(text::<MaskedMessageError>)?).map_err(text)?;
+                phase.receive(own.try_into()?)?;
                 let survivors = phase.survivors();
                 for (_, peer) in (1..).zip(peers).filter(|(site, _)| survivors.contains(*site)) {
-                    phase.receive(peer.sign(survivors).map_err(text)?).map_err(text)?;
+                    phase.receive(peer.sign(survivors)?)?;
                 }
-                let phase = phase.close().map_err(text)?;
+                let phase = phase.close()?;
                 self.answer.signatures = phase.signatures().iter().cloned().map(Into::into).collect();
                 Phase::Reveal(phase)
             }
             (Phase::Reveal(mut phase), Step::Reveal(own)) => {
-                phase.receive(own.try_into().map_err(text::<MaskedMessageError>)?).map_err(text)?;
+                phase.receive(own.try_into()?)?;
                 let survivors = SiteSet::from_bits(self.answer.survivors);
                 let signatures = phase.signatures().to_vec();
                 for (_, peer) in (1..).zip(peers).filter(|(site, _)| survivors.contains(*site)) {
-                    phase.receive(peer.reveal(&signatures).map_err(text)?).map_err(text)?;
+                    phase.receive(peer.reveal(&signatures)?)?;
                 }
-                self.sum = Some(phase.open().map_err(text)?);
+                self.sum = Some(phase.open()?);
                 Phase::Opened
             }
             (phase, _) => {

@@ -18,15 +18,15 @@ impl FakeExchange<'_> {
     }
 
     /// Returns the average of a masked round: the sums of the group in their steps, and the mean gradients of the others,
-    /// by their expected batches. `None` for a round without masks, `Some(None)` while vectors are missing.
-    pub(super) fn masked_mean(&self, state: &FakeState, key: RoundKey<'_>) -> Option<Option<RoundAverage>> {
+    /// by their expected batches. `None` for a round without masks, and while vectors are missing.
+    pub(super) fn masked_mean(&self, state: &FakeState, key: RoundKey<'_>) -> Option<RoundAverage> {
         let (spec, masks) = self.masks(key.series)?;
         let step = masks.step(spec.participants.iter().find_map(|party| party.noise)?.clip);
         let batch = |index: usize| spec.participants[index].expected_batch(self.manifest.participants[index].units);
         let (vectors, sums) = (state.vectors.get(&to_owned_key(key)), state.sums.get(&to_owned_key(key)));
-        let Some((vectors, sums)) = vectors.zip(sums) else { return Some(None) };
+        let (vectors, sums) = vectors.zip(sums)?;
         if vectors.len() + sums.len() < self.manifest.participants.len() {
-            return Some(None);
+            return None;
         }
         let total: f64 = vectors.keys().chain(sums.keys()).map(|index| batch(*index)).sum();
         let length = sums.values().next().map_or(0, Vec::len);
@@ -37,7 +37,7 @@ impl FakeExchange<'_> {
         };
         let mean: Vec<f32> = (0..length).map(coordinate).collect();
         let contributors = (vectors.len() + sums.len()) as u32;
-        Some(Some(RoundAverage { mean: self.transmit(key.series, &mean), contributors }))
+        Some(RoundAverage { mean: self.transmit(key.series, &mean), contributors })
     }
 }
 

@@ -12,6 +12,7 @@ mod hold;
 mod initial;
 mod life;
 mod limit;
+mod masked_group;
 mod reason;
 mod review;
 #[cfg(test)]
@@ -45,6 +46,7 @@ pub use hold::{Hold, Holder, PauseRequest};
 pub use initial::INITIAL_MODEL;
 pub use life::{JobState, JobStep, WrongStep};
 pub use limit::{ApprovalLimit, ApprovedTotal, LONGEST_LIMIT_DAYS, NewApprovalLimit};
+pub use masked_group::{LEAST_MEMBERS, MOST_MEMBERS, MaskedGroup};
 pub use reason::MOST_REASON;
 pub use review::{Disclosure, DisclosureForm, JobReview, Observer, disclosures};
 pub use terms::{OpenTerm, PartyTerms, TermName, TermRange};
@@ -125,6 +127,9 @@ pub struct RoundSeries {
     /// The width of each number in transit, in both directions.
     #[serde(default)]
     pub precision: dp_sgd::Precision,
+    /// The contributors whose vectors are added under masks. Absent: the server receives each vector.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub masked: Option<MaskedGroup>,
 }
 
 impl RoundSeries {

@@ -25,11 +25,13 @@ mod masked;
 mod plain;
 mod price;
 
+use std::num::NonZeroU32;
 use std::time::Instant;
 
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
 use serde_json::json;
+use undertone_privacy::calibrate;
 use undertone_secure_aggregation::modulus::Modulus;
 use undertone_secure_aggregation::roster::GroupTerms;
 use undertone_worker::dp::noise::DiscreteGaussian;
@@ -157,8 +159,10 @@ pub(crate) fn run(report: &mut Report) -> Outcome {
 
 fn measure(report: &mut Report, case: GroupCase) -> Outcome {
     let GroupCase { sites, terms, dropouts, length, .. } = case;
-    let deviation = terms.site_deviation(case.deviation);
-    let modulus = Modulus::fitting(sites, case.bound(), deviation, length as u64)?;
+    let honest = NonZeroU32::new(terms.least_honest().into()).ok_or("a group without an honest site")?;
+    let deviation = calibrate::site_deviation(case.deviation, honest);
+    let bits = calibrate::modulus_bits(sites as u32, case.bound().into(), deviation, length as u64);
+    let modulus = Modulus::new(bits.ok_or("the sums exceed 32 bits")?)?;
     let begun = Instant::now();
     let plain = plain::measure(case)?;
     let masked = masked::measure(case, deviation, modulus)?;

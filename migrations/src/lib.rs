@@ -55,6 +55,8 @@ fn later_steps() -> Vec<Box<dyn MigrationTrait>> {
         Box::new(table::party_terms::define()),
         Box::new(m20261128_000100_add_table_schema::Migration),
         Box::new(table::change::define()),
+        Box::new(table::masked_round::define()),
+        Box::new(table::masked_message::define()),
     ]
 }
 

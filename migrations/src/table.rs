@@ -45,6 +45,8 @@ mod ledger_position;
 mod ledger_sighting;
 mod log_head;
 mod log_leaf;
+pub(crate) mod masked_message;
+pub(crate) mod masked_round;
 mod measurement;
 mod member;
 mod membership;

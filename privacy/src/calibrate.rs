@@ -15,7 +15,7 @@ use crate::mechanism::{self, PriceError};
 use crate::unit::{NoiseMultiplier, Order, SamplingRate};
 use search::OrderLimit;
 
-pub use masked_sum::MaskedSum;
+pub use masked_sum::{MaskedSum, WRAP_BITS, modulus_bits, site_deviation};
 
 /// Why no noise exists.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]

@@ -151,6 +151,21 @@ pub struct DistributedNoise {
 }
 
 impl Event {
+    /// Returns the event against the server with all other sites, for a sum to which several sites add noise: the site's own
+    /// noise is left. `None` for other events.
+    pub fn to_insider(&self) -> Option<Self> {
+        let alone = |noise: &DistributedNoise| DistributedNoise { contributors: NonZeroU32::MIN, ..*noise };
+        match self {
+            Self::DistributedDiscreteGaussian(noise) => Some(Self::DistributedDiscreteGaussian(alone(noise))),
+            Self::PoissonSampledDistributedDiscreteGaussian { sampling_rate, noise } => {
+                let noise = Box::new(alone(noise));
+                Some(Self::PoissonSampledDistributedDiscreteGaussian { sampling_rate: *sampling_rate, noise })
+            }
+            Self::Substituted { of } => Some(Self::Substituted { of: Box::new(of.to_insider()?) }),
+            _ => None,
+        }
+    }
+
     /// Returns a short name for messages.
     pub const fn name(&self) -> &'static str {
         match self {

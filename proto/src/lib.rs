@@ -8,6 +8,7 @@ pub mod document;
 mod fuzz;
 mod later;
 mod log;
+pub mod masked;
 pub mod question;
 pub mod vector;
 

@@ -23,7 +23,8 @@
 //! honest sites reveal one share per peer, the colluding ones both, so at most P + t shares of one peer are revealed,
 //! and the server never has n shares of both secrets. For the same reason it never has n signatures on each of two
 //! sets. The honest survivors are n − t at least, and each adds noise of its own
-//! ([`roster::GroupTerms::site_deviation`]), so that the sum is a release with the noise of n − t sites.
+//! (`undertone_privacy::calibrate::site_deviation`), so that the sum is a release with the noise of n − t sites. The
+//! bits of the modulus are those of `undertone_privacy::calibrate::modulus_bits`.
 //!
 //! # Differences from the paper
 //!

@@ -10,18 +10,6 @@ pub enum ModulusError {
     /// The number of bits is outside its range.
     #[error("a modulus has 2 to 32 bits, not {0}")]
     Bits(u8),
-    /// The sums do not fit 32 bits.
-    #[error(
-        "sums of {sites} sites up to {bound} with noise of deviation {deviation} exceed 32 bits: use a coarser grid"
-    )]
-    TooLarge {
-        /// The number of sites.
-        sites: usize,
-        /// The greatest magnitude of a coordinate without noise.
-        bound: u32,
-        /// The deviation of each site's noise.
-        deviation: u32,
-    },
     /// The bytes are more or fewer than the form has.
     #[error("the vector has {found} bytes instead of {expected}")]
     Size {
@@ -35,9 +23,6 @@ pub enum ModulusError {
     Padding,
 }
 
-/// −log₂ of the greatest probability that a coordinate of a sum wraps around.
-pub const WRAP_BITS: u32 = 40;
-
 impl Modulus {
     /// Returns the modulus 2^`bits`.
     ///
@@ -45,26 +30,6 @@ impl Modulus {
     /// [`ModulusError::Bits`] outside 2 to 32.
     pub const fn new(bits: u8) -> Result<Self, ModulusError> {
         if bits < 2 || bits > 32 { Err(ModulusError::Bits(bits)) } else { Ok(Self(bits)) }
-    }
-
-    /// Returns the least modulus in which the sums of `sites` vectors do not wrap around, except with probability
-    /// 2^−[`WRAP_BITS`] over the noise. `bound` is the greatest magnitude of a coordinate of a site's vector without
-    /// noise, `deviation` the standard deviation s of each site's discrete Gaussian noise, `length` the number of
-    /// coordinates d.
-    ///
-    /// N_ℤ(0, s²) is sub-Gaussian with variance s² (Canonne, Kamath, Steinke 2020, Lemma 3.6 of the full version). So
-    /// the noise of P sites exceeds T in one of d coordinates with probability at most 2d·e^{−T²/(2Ps²)}, which is at
-    /// most 2^−40 for T = s √(2P (ln 2d + 40 ln 2)). A modulus fits if P·`bound` + T ≤ 2^{b−1} − 1.
-    ///
-    /// # Errors
-    /// [`ModulusError::TooLarge`] when 32 bits are not enough.
-    pub fn fitting(sites: usize, bound: u32, deviation: u32, length: u64) -> Result<Self, ModulusError> {
-        let exponent = (2.0 * length as f64).ln() + f64::from(WRAP_BITS) * std::f64::consts::LN_2;
-        let tail = f64::from(deviation) * (2.0 * sites as f64 * exponent).sqrt();
-        // Rounded up, with one step for the errors of the logarithm and the root.
-        let largest = sites as u64 * u64::from(bound) + tail.ceil() as u64 + 1;
-        let bits = (2..=32).find(|bits| largest < 1 << (bits - 1));
-        bits.map(Self).ok_or(ModulusError::TooLarge { sites, bound, deviation })
     }
 
     /// Returns b.
@@ -207,18 +172,5 @@ mod tests {
                 assert_eq!(modulus.center(modulus.reduce(value.cast_unsigned())), value, "{bits}");
             }
         }
-    }
-
-    /// 50 sites, 2,000,000 coordinates, deviation 8: T = 8 √(100 (15.2 + 27.73)) = 524.2.
-    #[test]
-    fn least_modulus_covers_bounds_and_tails() {
-        let bits = |bound| Modulus::fitting(50, bound, 8, 2_000_000).map(Modulus::bits);
-        // 50·10 + 525 + 1 = 1026 exceeds 1023; one step less of the bound leaves 976.
-        assert_eq!(bits(10), Ok(12));
-        assert_eq!(bits(9), Ok(11));
-        assert!(matches!(bits(u32::MAX), Err(ModulusError::TooLarge { sites: 50, .. })));
-        assert_eq!(Modulus::fitting(3, 0, 0, 1).map(Modulus::bits), Ok(2));
-        // Three batches of 200 units with a clip of 5,656 steps, and the noise of two honest sites.
-        assert_eq!(Modulus::fitting(3, 200 * 5_656, 4_040, 1_999_496).map(Modulus::bits), Ok(23));
     }
 }

@@ -25,21 +25,6 @@ impl GroupTerms {
     pub const fn least_honest(self) -> u8 {
         self.smallest_group.saturating_sub(self.colluding)
     }
-
-    /// Returns the standard deviation of each site's noise, in steps of the grid: the least integer s with
-    /// s²·(n − t) ≥ `total`². So any n − t sites together add noise of at least `total`.
-    ///
-    /// # Panics
-    /// If n ≤ t. A roster has no such terms.
-    pub fn site_deviation(self, total: u32) -> u32 {
-        let honest = u64::from(self.least_honest());
-        assert!(honest > 0, "a smallest group of {} with {} colluding", self.smallest_group, self.colluding);
-        let total = u64::from(total);
-        let least = (total * total).div_ceil(honest);
-        let root = least.isqrt();
-        // At most `total`, because there is at least one honest site.
-        (root + u64::from(root * root < least)) as u32
-    }
 }
 
 /// The conditions of a site's own policy.
@@ -302,20 +287,6 @@ mod tests {
         .map(|roster| *roster.expect("valid terms").digest());
         for (at, digest) in digests.iter().enumerate() {
             assert!(!digests[..at].contains(digest), "{at}");
-        }
-    }
-
-    #[test]
-    fn noise_of_the_honest_reaches_the_total() {
-        for honest in 1..=50 {
-            let terms = GroupTerms { smallest_group: honest + 3, colluding: 3 };
-            for total in [1, 2, 8, 1000, 1_048_576, u32::MAX] {
-                let site = u64::from(terms.site_deviation(total));
-                let reaches = |site: u64| {
-                    u128::from(site) * u128::from(site) * u128::from(honest) >= u128::from(total) * u128::from(total)
-                };
-                assert!(reaches(site) && !reaches(site - 1), "{honest} {total}: {site}");
-            }
         }
     }
 }

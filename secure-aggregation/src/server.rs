@@ -157,9 +157,8 @@ impl<'a> SharePhase<'a> {
     /// [`Refusal::GroupTooSmall`] when too few sites have shared.
     pub fn close(self) -> Result<MaskPhase<'a>, ServerError> {
         check_group(self.roster, self.messages.len())?;
-        let sum = vec![0; self.context.length()];
         let Self { roster, context, list, messages } = self;
-        Ok(MaskPhase { roster, context, list, shares: messages, survivors: BTreeMap::new(), sum })
+        Ok(MaskPhase { roster, context, list, shares: messages, survivors: BTreeMap::new(), sum: Vec::new() })
     }
 }
 
@@ -171,6 +170,7 @@ pub struct MaskPhase<'a> {
     shares: BTreeMap<SiteIndex, Vec<SealedShares>>,
     /// The digest of each accepted vector.
     survivors: BTreeMap<SiteIndex, [u8; 32]>,
+    /// Empty before the first vector that is added here.
     sum: Vec<u32>,
 }
 
@@ -192,21 +192,30 @@ impl<'a> MaskPhase<'a> {
     /// another vector.
     pub fn receive(&mut self, vector: &MaskedVector) -> Result<(), ServerError> {
         let site = vector.site;
-        let members = self.members();
-        if !members.contains(site) {
-            return Err(ServerError::NotExpected { site });
-        }
-        if vector.members != members {
+        if self.shares.contains_key(&site) && vector.members != self.members() {
             return Err(ServerError::WrongSites { site });
         }
         let digest = Sha256::digest(&vector.bytes).into();
         let is_first = !self.survivors.contains_key(&site);
-        keep(&mut self.survivors, site, digest)?;
+        self.receive_stored(site, digest)?;
+        self.sum.resize(self.context.length(), 0);
         if is_first && let Err(reason) = self.context.modulus().add_packed(&vector.bytes, &mut self.sum) {
             self.survivors.remove(&site);
             return Err(ServerError::Vector { site, reason });
         }
         Ok(())
+    }
+
+    /// Takes the SHA-256 digest of a member's masked vector that the caller stores. The caller adds such vectors itself, and
+    /// opens their sum with [`RevealPhase::open_sum`].
+    ///
+    /// # Errors
+    /// [`ServerError`] when the site is no member, or has sent another vector.
+    pub fn receive_stored(&mut self, site: SiteIndex, digest: [u8; 32]) -> Result<(), ServerError> {
+        if !self.shares.contains_key(&site) {
+            return Err(ServerError::NotExpected { site });
+        }
+        keep(&mut self.survivors, site, digest)
     }
 
     /// Returns the number of vectors in the sum.

@@ -7,6 +7,7 @@ mod control;
 mod convert;
 mod documents;
 mod head_exchange;
+mod masked;
 mod message_limits;
 mod messages;
 mod metered;

@@ -20,7 +20,7 @@ const MAY_NAME: [(&str, &[&str]); 26] = [
     // Mutated documents, for the tests of crates with fuzz targets.
     ("undertone-fuzz", &[]),
     ("undertone-api", &["undertone-privacy", "undertone-fuzz"]),
-    ("undertone-proto", &["undertone-api", "undertone-fuzz"]),
+    ("undertone-proto", &["undertone-secure-aggregation", "undertone-api", "undertone-fuzz"]),
     ("undertone-migrations", &[]),
     ("undertone-onnx", &["undertone-api"]),
     // `undertone-server-core` only on the server (feature `ssr`): see `only_feature_ssr_of_the_dashboard_names_the_server`.
@@ -73,6 +73,7 @@ const MAY_NAME: [(&str, &[&str]); 26] = [
             "undertone-configuration",
             "undertone-onnx",
             "undertone-proto",
+            "undertone-secure-aggregation",
             "undertone-api",
             "undertone-privacy",
             "undertone-fuzz",
@@ -98,6 +99,7 @@ const MAY_NAME: [(&str, &[&str]); 26] = [
             "undertone-server-base",
             "undertone-onnx",
             "undertone-proto",
+            "undertone-secure-aggregation",
             "undertone-api",
             "undertone-privacy",
         ],

@@ -17,6 +17,7 @@ mod holding;
 mod keeping;
 mod language;
 mod line;
+mod masked;
 mod operation;
 mod package;
 mod private_lead;

@@ -17,6 +17,7 @@ mod jobs;
 mod ledger;
 mod lineage;
 mod output;
+mod peers;
 mod personalize;
 mod policy;
 mod predict;
@@ -118,6 +119,9 @@ enum WorkerCommand {
     /// Manage the keys with which stewards approve jobs at this site.
     #[command(subcommand)]
     ApprovalKeys(approval_keys::ApprovalKeyAction),
+    /// Manage the keys of other sites, which a group of secure aggregation needs.
+    #[command(subcommand)]
+    Peers(peers::PeerAction),
     /// Create a steward's key file, and approve jobs with it. Needs no site and no network.
     #[command(subcommand)]
     StewardKey(steward_key::StewardKeyAction),
@@ -237,6 +241,7 @@ fn run_command(arguments: &CommandLine, out: &mut dyn Write) -> Result<(), Comma
         WorkerCommand::Lineage(action) => lineage::run(&folder, action, clock(), out),
         WorkerCommand::Policy(policy::PolicyAction::Show) => policy::show(&folder, out),
         WorkerCommand::ApprovalKeys(action) => approval_keys::run(&folder, action, clock(), out),
+        WorkerCommand::Peers(action) => peers::run(&folder, action, clock(), out),
         WorkerCommand::StewardKey(action) => steward_key::run(action, out),
         WorkerCommand::Jobs { job: None } => jobs::list(&folder, out),
         WorkerCommand::Jobs { job: Some(job) } => jobs::show_job(&folder, job, out),

@@ -8,6 +8,7 @@ mod decisions;
 mod departure;
 mod error;
 mod exchange;
+mod group;
 mod hold;
 mod known_proposals;
 mod lease;
@@ -63,7 +64,7 @@ pub use maintenance::import_receipts;
 pub(crate) use maintenance::{MOST_EVIDENCE, MOST_SHOWN, MOST_SHOWN_BYTES};
 pub use part::{WorkExamination, begin_part, examine_work, refuse_work};
 pub use part_end::{acknowledge_end, close_part, final_receipts};
-pub use part_session::{PartSession, Submission, UncountersignedReceipts};
+pub use part_session::{AcceptedGroup, PartSession, Submission, UncountersignedReceipts};
 pub use release_clock::{ClockRecord, ClockTick, ReleaseClock, ReleaseTimeline, SystemTimeline};
 
 /// The longest wait of the server for an offer.

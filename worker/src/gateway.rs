@@ -11,6 +11,7 @@ mod error;
 #[cfg(test)]
 pub(crate) mod fake;
 mod identity;
+mod masked;
 mod peers;
 mod pin;
 mod proxy;
@@ -49,6 +50,7 @@ use crate::telemetry;
 
 pub use enrolment::{EnrolledWorker, enroll, rotate_key};
 pub use error::GatewayError;
+pub use masked::{MaskedAnswer, MaskedStep};
 pub use questions::QuestionPools;
 #[cfg(test)]
 pub(crate) use retry::FAULTS;

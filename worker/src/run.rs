@@ -26,8 +26,8 @@ pub mod transcription;
 
 pub use error::{RunError, RunProblem, StopReason};
 pub use exchange::{
-    Artifacts, Averaging, Exchange, Outbound, Questions, RoundAverage, RoundKey, RoundProgress, RunContext,
-    TranscriptionSite,
+    Artifacts, Averaging, Exchange, MaskedAveraging, Outbound, Questions, RoundAverage, RoundKey, RoundProgress,
+    RunContext, TranscriptionSite,
 };
 pub use undertone_proto::question::AnswerLine;
 

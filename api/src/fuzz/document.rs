@@ -43,6 +43,7 @@ fn manifests() -> Vec<Manifest> {
             purpose: DatasetUse::Participate,
             units: 20,
             charge: Some(charge()),
+            site_key: Some("ab".repeat(32)),
         }];
         let limits = Some(JobLimits::from_spec(&spec, &participants, AT));
         let job = JobId(ID);

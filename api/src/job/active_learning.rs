@@ -201,6 +201,7 @@ impl JobKind for Spec {
             until: Vec::new(),
             length: Some(length),
             precision: Precision::F32,
+            masked: None,
         };
         let lead = self.participants.first().filter(|_| self.private_lead.is_some());
         let training = lead.map(|lead| {

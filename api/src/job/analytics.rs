@@ -183,6 +183,7 @@ impl JobKind for Spec {
             until: Vec::new(),
             length: self.layout().ok().map(|layout| layout.length() as u64),
             precision: Precision::F32,
+            masked: None,
         }]
     }
 

@@ -6,7 +6,8 @@
 //! which each private participant sends one differentially private gradient a round with its *own* sampling rate, noise
 //! and clip. The server averages; all apply the same step. The lead measures on public test sets.
 //!
-//! Every option of a spec is in the file of its subject: `model.rs`, `rows.rs`, `noise.rs`, `rounds.rs`, `selection.rs`. An option
+//! Every option of a spec is in the file of its subject: `masked.rs`, `model.rs`, `rows.rs`, `noise.rs`, `rounds.rs`,
+//! `selection.rs`. An option
 //! at its default is not written, so that older manifests keep their digests. `cost.rs` alone defines the charge,
 //! `check.rs` the limits.
 //!
@@ -15,6 +16,7 @@
 mod check;
 mod cost;
 mod initial;
+mod masked;
 mod model;
 mod noise;
 mod norm;
@@ -32,12 +34,15 @@ use sha2::{Digest as _, Sha256};
 use undertone_privacy::{Event, PrivacyUnit, SamplingRate};
 
 use super::audit::{AuditPlan, AuditTrial, CanaryFamily};
-use super::{AllowedMeasurements, Charge, DatasetUse, JobKind, OpenTerm, RoundSeries, TermName, TermRange};
+use super::{
+    AllowedMeasurements, Charge, DatasetUse, JobKind, MaskedGroup, OpenTerm, RoundSeries, TermName, TermRange,
+};
 use crate::dataset::{Dataset, Visibility};
 use crate::id::DatasetId;
 use crate::model::source::ModelSource;
 use crate::problem::Violation;
 
+pub use masked::SecureAggregation;
 pub use model::{AcousticModel, ModelPart, ModelParts, RecurrentCell, TrainingLoss};
 pub use noise::{Clipping, Noise};
 pub use norm::FALSE_REFUSAL;
@@ -193,6 +198,10 @@ pub struct Spec {
     /// Private selection in the private arm, if it is requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selection: Option<SelectionOptions>,
+    /// Secure aggregation of the private arm, if it is requested: the server learns the sum of the vectors of the
+    /// participants with noise, and no vector.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secure_aggregation: Option<SecureAggregation>,
     /// A rehearsal of a planned job on the lead's public data, in place of the arms. The lead is then the only
     /// participant, and no participant's private data are used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -258,6 +267,13 @@ impl Spec {
         Some(self.model.parameters(rounds.trained(&self.model), inputs, self.model.classes?))
     }
 
+    /// Returns the group of the private series, from the datasets of all its members.
+    fn masked_group_of(&self, datasets: &[Dataset]) -> Option<MaskedGroup> {
+        let find = |id: DatasetId| datasets.iter().find(|dataset| dataset.id == id);
+        let inputs = find(self.members().next()?.dataset)?.inputs;
+        self.masked_group(inputs, |id| find(id).map(|dataset| self.units_of(dataset)))
+    }
+
     /// Returns n, the public number of units of a dataset, used in every division.
     pub fn units_of(&self, dataset: &Dataset) -> u64 {
         dataset.count(self.unit).0
@@ -291,6 +307,7 @@ impl JobKind for Spec {
         };
         self.model.classes.get_or_insert(classes);
         self.settle_rehearsal(datasets);
+        self.settle_dimension(datasets);
         self
     }
 
@@ -401,6 +418,7 @@ impl JobKind for Spec {
             },
             length: self.vector_length(rounds, datasets),
             precision: rounds.exchange.precision,
+            masked: (arm == Arm::Private).then(|| self.masked_group_of(datasets)).flatten(),
         };
         [Arm::Open, Arm::Private]
             .into_iter()

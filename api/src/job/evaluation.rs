@@ -194,6 +194,7 @@ impl JobKind for Spec {
             until: Vec::new(),
             length: Some(self.histograms().vector_length()),
             precision: Precision::F32,
+            masked: None,
         }]
     }
 

@@ -263,10 +263,25 @@ fn add_series(
         Some(_) => (DisclosureForm::Protected, "clipped and summed gradients with noise added at the site"),
     };
     let name = &series.name;
+    let group = series.masked.as_ref().filter(|group| group.index(dataset.id).is_some());
     // The lead of an evaluation sends zeros. The lead reads the averages of a private test set, and contributes nothing.
     let silent = usize::from(matches!(spec, Spec::Evaluation(_)));
     let others = series.weights.len().saturating_sub(1 + silent);
-    say(Observer::Server, form, rounds, format!("`{name}`: one vector of {vector} a round"));
+    say(
+        Observer::Server,
+        form,
+        rounds,
+        match group {
+            Some(group) => format!(
+                "`{name}`: the sum of such vectors of at least {} of {} sites a round, and no vector by itself: {vector}; the \
+                 guarantee assumes that at most {} of these sites collude with the server",
+                group.smallest_group,
+                group.datasets.len(),
+                group.colluding
+            ),
+            None => format!("`{name}`: one vector of {vector} a round"),
+        },
+    );
     if others + silent > 0 || is_private_test {
         let average = match others {
             0 => format!("`{name}`: the average, from which the vector follows, because no other site contributes"),

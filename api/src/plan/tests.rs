@@ -122,6 +122,7 @@ fn build_plan(sites: &[TestSite], rounds: u32) -> (Spec, Vec<Dataset>, AccountBa
         }),
         audit: None,
         selection: None,
+        secure_aggregation: None,
         weights: AverageWeights::ExpectedBatch,
         spare_releases: 4,
         checkpoint_every: 10,

@@ -29,6 +29,10 @@ pub struct ManifestParticipant {
     pub units: u64,
     /// Its worst-case charge; `None` for public data.
     pub charge: Option<Charge>,
+    /// The Ed25519 public key of its worker at the time of the proposal, hex, for a member of a group whose vectors are
+    /// added under masks: the group's roster. A site whose key has changed since takes no part. `None` for others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub site_key: Option<String>,
 }
 
 /// The origin of the registry model with which a job begins: the file of a finished job of the same consortium.

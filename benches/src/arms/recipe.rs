@@ -210,6 +210,7 @@ impl TrainingRecipe {
             private: None,
             audit: None,
             selection: None,
+            secure_aggregation: None,
             weights: self.weights,
             spare_releases: 0,
             checkpoint_every: 10_000,

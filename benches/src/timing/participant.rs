@@ -264,6 +264,7 @@ fn manifest(rate: SamplingRate, rounds: u32) -> Result<Manifest, Box<dyn std::er
         private: Some(Rounds::new(rounds, Optimizer::Sgd { learning_rate: 0.01, momentum: 0.0 })),
         audit: None,
         selection: None,
+        secure_aggregation: None,
         weights: AverageWeights::Equal,
         spare_releases: 0,
         checkpoint_every: rounds,
@@ -281,6 +282,7 @@ fn manifest(rate: SamplingRate, rounds: u32) -> Result<Manifest, Box<dyn std::er
         purpose: Part::Participate,
         units: SPEAKERS as u64,
         charge,
+        site_key: None,
     };
     Ok(Manifest {
         job: JobId(Uuid::from_u128(6)),

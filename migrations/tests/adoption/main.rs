@@ -16,6 +16,8 @@ const LATER_STEPS: &[&str] = &[
     "create_party_terms",
     "m20261128_000100_add_table_schema",
     "create_change",
+    "create_masked_round",
+    "create_masked_message",
 ];
 /// The tables with columns of later steps, and how many.
 const LATER_COLUMNS: &[(&str, usize)] = &[("artifact", 3), ("dataset", 1), ("ledger_entry", 1)];

@@ -3,6 +3,7 @@
 //! Under secure aggregation the adversary sees one sum. Its noise is that of the n − t honest sites which any opened sum has at
 //! least, so each site can add less than alone. [`MaskedSum::outsider`] is the event against the server with up to t sites,
 //! [`MaskedSum::insider`] the event against the server with all other sites: the site's own noise is left.
+//! [`modulus_bits`] is the width of the integers in which such vectors are added.
 
 use std::num::NonZeroU32;
 
@@ -85,6 +86,36 @@ impl MaskedSum {
     }
 }
 
+/// Returns the standard deviation of each site's noise, in steps of the grid: the least integer s with s²·`honest` ≥ `total`².
+/// So any `honest` sites together add noise of at least `total`.
+pub fn site_deviation(total: u32, honest: NonZeroU32) -> u32 {
+    let total = u64::from(total);
+    let least = (total * total).div_ceil(u64::from(honest.get()));
+    let root = least.isqrt();
+    // At most `total`, because there is at least one honest site.
+    (root + u64::from(root * root < least)) as u32
+}
+
+/// −log₂ of the greatest probability that a coordinate of a sum wraps around.
+pub const WRAP_BITS: u32 = 40;
+
+/// Returns the least b from 2 to 32 for which the sums of `sites` vectors do not wrap around modulo 2^b, except with probability
+/// 2^−[`WRAP_BITS`] over the noise; `None` if 32 bits are not enough. `bound` is the greatest magnitude of a coordinate of a
+/// site's vector without noise, `deviation` the standard deviation s of each site's discrete Gaussian noise, both in steps,
+/// `length` the number of coordinates d.
+///
+/// N_ℤ(0, s²) is sub-Gaussian with variance s² (Canonne, Kamath, Steinke 2020, Lemma 3.6 of the full version). So the noise of P
+/// sites exceeds T in one of d coordinates with probability at most 2d·e^{−T²/(2Ps²)}, which is at most 2^−40 for
+/// T = s √(2P (ln 2d + 40 ln 2)). b bits are enough if P·`bound` + T ≤ 2^{b−1} − 1. A sum that wraps is wrong, but not less
+/// private: the modulus is post-processing.
+pub fn modulus_bits(sites: u32, bound: u64, deviation: u32, length: u64) -> Option<u8> {
+    let exponent = libm::log(2.0 * length as f64) + f64::from(WRAP_BITS) * std::f64::consts::LN_2;
+    let tail = f64::from(deviation) * (2.0 * f64::from(sites) * exponent).sqrt();
+    // Rounded up, with one step for the errors of the logarithm and the root.
+    let largest = u64::from(sites).checked_mul(bound)?.checked_add(tail.ceil() as u64)?.checked_add(1)?;
+    (2..=32).find(|bits| largest < 1 << (bits - 1))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -163,5 +194,27 @@ mod tests {
         let own = MaskedSum { honest: NonZeroU32::MIN, ..masked_sum(65_536.0, 6) };
         let full = own.least_site_noise(&headroom, rate(), 50, Adjacency::ZeroOut).expect("some noise fits").get();
         assert!(epsilon(masked_sum(65_536.0, 6).insider(steps(full), rate())) <= plain && full >= 65_536);
+    }
+
+    #[test]
+    fn noise_of_the_honest_reaches_the_total() {
+        for honest in (1..=50).filter_map(NonZeroU32::new) {
+            for total in [1, 2, 8, 1000, 1_048_576, u32::MAX] {
+                let site = u128::from(site_deviation(total, honest));
+                let reaches = |site: u128| site * site * u128::from(honest.get()) >= u128::from(total).pow(2);
+                assert!(reaches(site) && !reaches(site - 1), "{honest} {total}: {site}");
+            }
+        }
+    }
+
+    /// 50 sites, 2,000,000 coordinates, deviation 8: T = 8 √(100 (15.2 + 27.73)) = 524.2.
+    #[test]
+    fn least_modulus_covers_bounds_and_tails() {
+        let bits = |bound| modulus_bits(50, bound, 8, 2_000_000);
+        // 50·10 + 525 + 1 = 1026 exceeds 1023; one step less of the bound leaves 976.
+        assert_eq!((bits(10), bits(9), bits(u64::from(u32::MAX)), bits(u64::MAX)), (Some(12), Some(11), None, None));
+        assert_eq!(modulus_bits(3, 0, 0, 1), Some(2));
+        // Three batches of 200 units with a clip of 5,656 steps, and the noise of two honest sites.
+        assert_eq!(modulus_bits(3, 200 * 5_656, 4_040, 1_999_496), Some(23));
     }
 }

@@ -22,8 +22,19 @@ impl RevealPhase<'_> {
     /// [`Refusal::GroupTooSmall`] when too few sites have revealed, [`ServerError::FalseShares`] when shares restore
     /// another secret than committed.
     pub fn open(mut self) -> Result<Vec<i32>, ServerError> {
+        let sum = std::mem::take(&mut self.masked.sum);
+        self.open_sum(sum)
+    }
+
+    /// Opens a sum of exactly the survivors' masked vectors, modulo 2³², which the caller has added.
+    ///
+    /// # Errors
+    /// As [`RevealPhase::open`]; [`Refusal::Length`] when the sum has another length.
+    pub fn open_sum(self, mut sum: Vec<u32>) -> Result<Vec<i32>, ServerError> {
         check_group(self.masked.roster, self.messages.len())?;
-        let mut sum = std::mem::take(&mut self.masked.sum);
+        if sum.len() != self.masked.context.length() {
+            return Err(Refusal::Length { found: sum.len(), expected: self.masked.context.length() }.into());
+        }
         let MaskedSum { context, list, members, survivors, .. } = &self.masked;
         let modulus = context.modulus();
         let advertised = |site| list.get(site).ok_or(Refusal::UnknownSite { site });

@@ -44,6 +44,7 @@ enum_columns![
     super::annotation::AnswerKind,
     super::decision::DecisionSource,
     super::invitation::LinkPurpose,
+    super::masked_message::MaskedStep,
     super::notice_delivery::NoticeChannel,
     super::participant::ApprovalState,
     super::participant::PartState,

@@ -53,6 +53,8 @@ pub mod ledger_position;
 pub mod ledger_sighting;
 pub mod log_head;
 pub mod log_leaf;
+pub mod masked_message;
+pub mod masked_round;
 pub mod measurement;
 pub mod member;
 pub mod membership;

@@ -228,6 +228,14 @@ impl WorkerGateway for GatewayService {
         Ok(Response::new(v1::ReceivedReply { bytes }))
     }
 
+    async fn masked_step(
+        &self,
+        request: Request<v1::MaskedStepRequest>,
+    ) -> Result<Response<v1::MaskedStepReply>, Status> {
+        let caller = self.caller(&request).await?;
+        super::masked::step(&self.ctx, caller, request.into_inner()).await.map(Response::new)
+    }
+
     async fn average(&self, request: Request<v1::AverageRequest>) -> Result<Response<Self::AverageStream>, Status> {
         let caller = self.caller(&request).await?;
         let v1::AverageRequest { lease, series, round, wait_seconds, offset } = request.into_inner();

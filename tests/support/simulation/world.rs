@@ -256,6 +256,7 @@ impl<'g> SimulationWorld<'g> {
             private: Some(private),
             audit: None,
             selection: None,
+            secure_aggregation: None,
             weights: AverageWeights::Equal,
             spare_releases: dice.below(4) as u32,
             checkpoint_every: dice.range(1, 3) as u32,

@@ -65,6 +65,7 @@ impl JobPlan {
             private: None,
             audit: None,
             selection: None,
+            secure_aggregation: None,
             weights: AverageWeights::ExpectedBatch,
             spare_releases: 4,
             checkpoint_every: 5,

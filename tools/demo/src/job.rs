@@ -91,6 +91,7 @@ fn spec(recipe: &DemoRecipe, datasets: &[Dataset]) -> Result<DpSgd, DemoError> {
         private: Some(rounds(NOISY)),
         audit: None,
         selection: None,
+        secure_aggregation: None,
         weights: AverageWeights::ExpectedBatch,
         spare_releases: 4,
         checkpoint_every: 5,

@@ -81,6 +81,11 @@ impl SiteKey {
         Signed::new(document, &self.0)
     }
 
+    /// Returns the key that signs the site's messages of a masked round.
+    pub(crate) const fn signing_key(&self) -> &SigningKey {
+        &self.0
+    }
+
     /// Returns the public key.
     pub fn public(&self) -> VerifyingKey {
         self.0.verifying_key()

@@ -7,7 +7,8 @@
 //! for automatic approvals, [`consent`] verifies stewards' signatures, and [`outbox`] keeps paid releases until they
 //! arrive. [`witness`] checks that the server does not contradict its signatures. [`rotation`] replaces the key,
 //! [`restore`] makes and restores backups. [`audits`] states measurements and freezes accounts, and [`clearance`] is the
-//! proof that every release requires. [`masked_rounds`] keeps the decisions of secure aggregation.
+//! proof that every release requires. [`masked_rounds`] keeps the decisions of secure aggregation, whose groups
+//! [`group`] accepts by the keys in [`peer_keys`].
 
 pub mod admission;
 pub mod audits;
@@ -22,6 +23,7 @@ pub mod departures;
 pub mod fault;
 pub mod folder;
 pub mod gate;
+pub mod group;
 pub mod holds;
 pub mod jobs;
 pub mod journal;
@@ -33,6 +35,7 @@ pub mod normalize;
 pub mod outbox;
 pub mod panics;
 mod passphrase;
+pub mod peer_keys;
 pub mod pins;
 pub mod policy;
 pub mod progress;

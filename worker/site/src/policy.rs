@@ -5,6 +5,7 @@
 //! everything. To add a rule: a field here with its description in `policy/template.toml`, its check in
 //! [`DatasetRules::judge`], its line in `policy show`, its case in the tests.
 
+mod aggregation;
 mod approval;
 mod cost;
 mod defaults;
@@ -30,6 +31,7 @@ use undertone_privacy::{Epsilon, Event, NoiseMultiplier, PrivacyUnit, SamplingRa
 
 use super::folder::FolderError;
 
+pub use aggregation::AggregationRules;
 pub use approval::RequiredApproval;
 pub use cost::{AmountError, CostRefusal, MostCost, PricedProvider, most_cost};
 pub use edit::{TEMPLATE, declare};
@@ -123,6 +125,8 @@ struct JobRules {
     release_period_seconds: ReleasePeriods,
     #[serde(default, skip_serializing_if = "LongestUnits::is_empty")]
     longest_unit_seconds: LongestUnits,
+    #[serde(default, skip_serializing_if = "AggregationRules::is_default")]
+    secure_aggregation: AggregationRules,
 }
 
 /// The rules for one dataset, as in the file.
@@ -188,6 +192,8 @@ pub struct DatasetRules {
     pub release_periods: ReleasePeriods,
     /// Public lengths to which units are cut.
     pub longest_units: LongestUnits,
+    /// The rules for groups of secure aggregation.
+    pub secure_aggregation: AggregationRules,
 }
 
 /// Reasons why the policy refuses a job. They depend on public parameters only, so they may be disclosed.
@@ -254,6 +260,35 @@ pub enum PolicyRefusal {
     /// The job may cost too much money.
     #[error(transparent)]
     Cost(#[from] CostRefusal),
+    /// The job uses secure aggregation.
+    #[error(
+        "the job adds the sites' vectors by secure aggregation, which this site's policy does not allow \
+         (`jobs.secure_aggregation`)"
+    )]
+    SecureAggregation,
+    /// Too few honest sites in a sum.
+    #[error(
+        "a sum of the job has the noise of {honest} honest sites, and this site asks for {least} \
+         (`jobs.secure_aggregation`): propose it with a larger `smallest_group`, or fewer colluding sites"
+    )]
+    Honest {
+        /// n − t of the job.
+        honest: u32,
+        /// The policy's least.
+        least: u8,
+    },
+    /// The job costs too much against the server and all other sites.
+    #[error(
+        "against the server and all other sites the job would come to more than this site's epsilon of {most} for that \
+         (`jobs.secure_aggregation`): {source}"
+    )]
+    Insider {
+        /// The limit.
+        most: f64,
+        /// The figures.
+        #[source]
+        source: Box<LedgerError>,
+    },
     /// The period of the release clock is too long for the job.
     #[error(
         "the release clock of this site ticks every {period} s, and the job closes its rounds after {deadline} s: propose it with \
@@ -352,6 +387,7 @@ impl Policy {
             limits: self.limits(name),
             release_periods: self.jobs.release_period_seconds.clone(),
             longest_units: of.longest_unit_seconds.or(self.jobs.longest_unit_seconds),
+            secure_aggregation: self.jobs.secure_aggregation,
         }
     }
 }
@@ -415,11 +451,9 @@ impl DatasetRules {
                 Ok(())
             }
             // Their noise is given by ε, so the limits on ε apply.
-            Event::Laplace { .. }
-            | Event::Pure { .. }
-            | Event::Approximate { .. }
-            | Event::DistributedDiscreteGaussian(_)
-            | Event::PoissonSampledDistributedDiscreteGaussian { .. } => Ok(()),
+            Event::Laplace { .. } | Event::Pure { .. } | Event::Approximate { .. } => Ok(()),
+            Event::DistributedDiscreteGaussian(noise) => self.judge_masked_sum(noise),
+            Event::PoissonSampledDistributedDiscreteGaussian { noise, .. } => self.judge_masked_sum(noise),
             Event::NonPrivate if self.visibility == Visibility::Open => Ok(()),
             Event::NonPrivate => Err(PolicyRefusal::Exact),
             Event::Composed { events } => events.iter().try_for_each(|event| self.judge_event(event)),

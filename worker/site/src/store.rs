@@ -107,6 +107,7 @@ const STEPS: &[&str] = &[
     include_str!("store/position.sql"),
     include_str!("store/departure.sql"),
     include_str!("store/terms.sql"),
+    include_str!("store/peer_pin.sql"),
 ];
 /// Version of the tables.
 const SCHEMA: i64 = STEPS.len() as i64;

@@ -134,6 +134,7 @@ pub fn dp_sgd() -> dp_sgd::Spec {
         private: Some(rounds()),
         audit: None,
         selection: None,
+        secure_aggregation: None,
         weights: AverageWeights::Equal,
         spare_releases: 2,
         checkpoint_every: 5,
@@ -246,6 +247,7 @@ pub fn manifest(spec: Spec, charge: Option<Charge>) -> Manifest {
         purpose: DatasetUse::Participate,
         units,
         charge,
+        site_key: None,
     };
     let participants = vec![
         participant(LEAD, WorkerId(Uuid::from_u128(9)), LineageId(Uuid::from_u128(10)), 20, None),

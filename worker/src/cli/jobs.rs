@@ -3,6 +3,7 @@
 //! displayed content from the server.
 
 pub(super) mod full;
+mod group;
 mod review;
 
 use std::io::Write;
@@ -242,6 +243,9 @@ pub(super) fn decide(
             // The steward sees the content of the agreement.
             full::write_terms(&manifest, party, out)?;
             full::review(folder, &store, &manifest, party, out)?;
+            if let Some(problem) = group::write_group(folder, &store, &manifest, &part.digest, party, out)? {
+                return Err(format!("the job is not approved: {problem}").into());
+            }
         }
         let decision = SiteDecision {
             manifest: part.digest.clone(),

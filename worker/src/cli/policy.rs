@@ -119,6 +119,7 @@ fn job_rules(policy: &Policy, rules: &DatasetRules) -> Vec<Vec<String>> {
             rules.longest_units.to_string(),
             "public lengths to which private units are truncated",
         ),
+        ("secure_aggregation", rules.secure_aggregation.to_string(), "groups whose vectors are added under masks"),
     ];
     rows.into_iter().map(|(key, rule, meaning)| vec![format!("jobs.{key}"), rule, meaning.to_owned()]).collect()
 }

@@ -1,3 +1,5 @@
+mod peers;
+
 use clap::{CommandFactory, Parser};
 use time::OffsetDateTime;
 use undertone_api::dataset::Visibility;

@@ -1,16 +1,17 @@
 //! The site's answers to proposed jobs. Policy and ledger decide; people decide at the terminal or, where the policy
 //! allows it, in the dashboard. Every answer is on disk before it is signed and sent.
 
+use std::borrow::Cow;
 use std::sync::PoisonError;
 
 use time::OffsetDateTime;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use undertone_api::dataset::Visibility;
 use undertone_api::id::{DatasetId, JobId};
-use undertone_api::job::PartyTerms;
+use undertone_api::job::{MOST_REASON, PartyTerms};
 use undertone_api::signed::{Manifest, Signed, SiteDecision};
 
-use super::Site;
+use super::{Site, group};
 use crate::gateway::OfferedWork;
 use crate::site::admission::{ExaminedManifest, ManifestFault, examine};
 use crate::site::consent::{self, StewardConsent};
@@ -143,6 +144,9 @@ fn judge_by_rules(
     if let Err(refusal) = verdict {
         return Ok(ProposalVerdict::Refused(refusal.to_string()));
     }
+    if let Some(fault) = group::find_fault(site, &examined, rules)?.filter(|fault| !fault.is_missing_trust()) {
+        return Ok(ProposalVerdict::Refused(fault.to_string()));
+    }
     if let Some(under) = examined.release_context().filter(|under| !is_exact(&under.charge.event)) {
         let limits = match rules.unit_limits(under.charge.unit) {
             Ok(limits) => limits,
@@ -209,6 +213,7 @@ fn answer_proposal(
             tracing::info!(job.id = %job, dataset.id = %dataset, reason, "the site refuses a proposal");
             refuse_at(site, signed, job, dataset, &reason, at)?;
         }
+        ProposalVerdict::Allowed(examined, rules) if group::waits_for_trust(site, &examined, &rules)? => {}
         ProposalVerdict::Allowed(examined, rules) => match rules.approval {
             RequiredApproval::Automatic => {
                 let terms = examined.terms.clone();
@@ -401,14 +406,12 @@ pub(super) fn judge_approval(
     let job = examined.manifest.job;
     let dataset = examined.dataset.id;
     // The last decision at the terminal precedes everything else, even a later decision of the policy.
-    if let Some(StoredDecision { decision, .. }) =
-        jobs::terminal_decision(&site.store, job, dataset, &examined.approved)?
-    {
-        return Ok(if decision.approve {
-            approve_terms(examined, &decision.terms)
-        } else {
-            ApprovalVerdict::Refused(decision.reason)
-        });
+    let terminal = jobs::terminal_decision(&site.store, job, dataset, &examined.approved)?.map(|row| row.decision);
+    match terminal {
+        Some(decision) if !decision.approve => return Ok(ApprovalVerdict::Refused(decision.reason)),
+        _ if group::missing_trust(site, examined, rules)?.is_some() => return Ok(ApprovalVerdict::Pending),
+        Some(decision) => return Ok(approve_terms(examined, &decision.terms)),
+        None => {}
     }
     // Public data need no approval.
     let is_public = rules.visibility == Visibility::Public;
@@ -469,14 +472,19 @@ pub(super) fn waiting_reason(
     site: &Site,
     examined: &ExaminedManifest,
     work: &OfferedWork,
-) -> Result<&'static str, LedgerError> {
+) -> Result<Cow<'static, str>, LedgerError> {
     let rules = site.policy().ok().map(|policy| policy.rules(&examined.local.name));
+    if let Some(rules) = &rules
+        && let Some(reason) = group::missing_trust(site, examined, rules)?
+    {
+        return Ok(reason.chars().take(MOST_REASON).collect::<String>().into());
+    }
     if rules.is_some_and(|rules| rules.approval == RequiredApproval::Steward)
         && let StewardConsent::Missing(reason) = judge_steward_consent(site, examined, work)?
     {
-        return Ok(reason);
+        return Ok(reason.into());
     }
-    Ok(super::hold::WAITS)
+    Ok(super::hold::WAITS.into())
 }
 
 fn judge_steward_consent(

@@ -1,6 +1,7 @@
 //! All external services of a running job, by the site's own rules and the server's gateway.
 
 mod batch;
+mod masked;
 mod pacing;
 mod questions;
 
@@ -34,8 +35,8 @@ use crate::gateway::{AcceptedSubmission, AverageQuery, Download, GatewayError, r
 use crate::queries::gate::OutgoingPool;
 use crate::queries::released::Released;
 use crate::run::{
-    AnswerLine, Artifacts, Averaging, Outbound, Questions, RoundAverage, RoundKey, RoundProgress, RunContext, RunError,
-    TranscriptionSite,
+    AnswerLine, Artifacts, Averaging, MaskedAveraging, Outbound, Questions, RoundAverage, RoundKey, RoundProgress,
+    RunContext, RunError, TranscriptionSite,
 };
 use crate::site::admission::ExaminedManifest;
 use crate::site::clearance::{Clearance, PublicProof};
@@ -351,6 +352,7 @@ impl Averaging for SiteExchange {
             self.fetched.take().filter(|fetched| (fetched.0.as_str(), fetched.1) == (series, round))
         {
             self.log.record_round(series, |series| SiteEvent::Received { series, round });
+            self.end_masked_round(series, round)?;
             return Ok(average);
         }
         let gateway = &self.site.gateway;
@@ -358,13 +360,18 @@ impl Averaging for SiteExchange {
         let download = &Download::default();
         loop {
             let answer =
-                self.repeat_call("average", |token| async move { gateway.average(&token, query, download).await })?;
-            if let Some(average) = answer {
+                self.repeat_call("average", |token| async move { gateway.average(&token, query, download).await });
+            if let Some(average) = answer.map_err(masked::spoiled_or_failed)? {
                 self.release_clock.reopen();
                 self.log.record_round(series, |series| SiteEvent::Received { series, round });
+                self.end_masked_round(series, round)?;
                 return Ok(average);
             }
         }
+    }
+
+    fn masking(&mut self, series: &str) -> Option<&mut dyn MaskedAveraging> {
+        self.session.masked_group(series).is_some().then_some(self as &mut dyn MaskedAveraging)
     }
 
     fn promised_audit(&self) -> Option<AuditPlan> {

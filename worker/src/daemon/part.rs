@@ -228,9 +228,9 @@ impl LeasedPart<'_> {
             };
             if !has_reported {
                 let reason = decisions::waiting_reason(site, &examined, work)?;
-                hold::record_wait(site, &examined.digest, job, work.dataset, reason)?;
+                hold::record_wait(site, &examined.digest, job, work.dataset, &reason)?;
                 hold::send_holds(site).await;
-                tracing::warn!(job.id = %examined.manifest.job, dataset.name = examined.local.name, reason, "work waits for `undertone-worker approve` at this site");
+                tracing::warn!(job.id = %examined.manifest.job, dataset.name = examined.local.name, reason = &*reason, "work waits for the operator of this site");
                 log.record_phase(Phase::AwaitsTerminal);
                 has_reported = true;
             }

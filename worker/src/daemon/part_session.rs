@@ -7,6 +7,8 @@
 //! [`pay`](PartSession::pay_vector), have the payment countersigned ([`charge`](PartSession::charge)), send
 //! ([`submission`](PartSession::submission), [`permit_departure`](PartSession::permit_departure)).
 
+mod masked;
+
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -39,6 +41,9 @@ use crate::site::outbox::{
 use crate::site::policy::{DatasetRules, PolicyRefusal, units_of};
 use crate::site::witness;
 use crate::speech::transcribe::outbound::SealedSounds;
+
+pub use masked::AcceptedGroup;
+pub(super) use masked::step_failure;
 
 /// The reason why a release can no longer be made or sent.
 const LOST: &str = "it is paid, but this site no longer has its bytes: the ledger was restored from an older copy, or the disk lost \
@@ -141,6 +146,8 @@ impl PartSession {
             ReleaseProgress::Unpaid(_) | ReleaseProgress::Stored => RoundProgress::Stored,
             ReleaseProgress::Accepted => RoundProgress::Accepted,
             // The round is paid again if the job reserved for that, and then made anew.
+            // A masked round has one vector.
+            ReleaseProgress::Gone if self.masked_group(series).is_some() => RoundProgress::Lost,
             ReleaseProgress::Gone if self.may_pay_again(site, series)? => RoundProgress::Untouched,
             ReleaseProgress::Lost | ReleaseProgress::Gone => RoundProgress::Lost,
         })

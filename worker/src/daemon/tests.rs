@@ -13,6 +13,8 @@ mod log;
 mod log_events;
 mod maintenance;
 #[cfg(unix)]
+mod masked;
+#[cfg(unix)]
 mod pacing;
 #[cfg(unix)]
 mod pool;

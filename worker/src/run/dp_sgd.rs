@@ -20,6 +20,7 @@ pub(super) mod error;
 mod initial;
 mod learner;
 mod local;
+mod masked;
 mod pace;
 mod rehearse;
 mod series;

@@ -19,7 +19,7 @@ use super::RunError;
 use crate::config::queries::Queries;
 use crate::config::transcription::TranscriptionSettings;
 use crate::dp::randomness::{Purpose, Randomness};
-use crate::dp::release::Outgoing;
+use crate::dp::release::{GroupNoise, NoisySum, Outgoing};
 use crate::queries::gate::OutgoingPool;
 use crate::queries::released::Released;
 use crate::site::clearance::{Clearance, PublicProof};
@@ -184,6 +184,9 @@ pub trait Averaging: RunContext {
     /// [`RunError::Stopped`] when the job or the lease ends.
     fn fetch_average(&mut self, key: RoundKey<'_>) -> Result<RoundAverage, RunError>;
 
+    /// Returns the masked rounds of a series; `None` where this participant's vectors are sent as they are.
+    fn masking(&mut self, series: &str) -> Option<&mut dyn MaskedAveraging>;
+
     /// Returns the audit that the manifest promises of this participant's releases, by this site's own facts.
     fn promised_audit(&self) -> Option<AuditPlan>;
 
@@ -194,6 +197,32 @@ pub trait Averaging: RunContext {
     /// # Errors
     /// [`RunError::Failed`] when the finding is not one of the promised audit, or the site's disk refuses.
     fn submit_finding(&mut self, finding: AuditFinding) -> Result<(), RunError>;
+}
+
+/// Rounds in which the server learns the sum of a group of sites, and no vector of a single site. Their average is
+/// fetched as any other ([`Averaging::fetch_average`]).
+pub trait MaskedAveraging: Averaging {
+    /// Returns the noise of this site in a masked sum, if it accepts the group now.
+    ///
+    /// # Errors
+    /// [`RunError::Refused`] when its policy does not allow the group, or a key of the group is not pinned.
+    fn group_noise(&self) -> Result<GroupNoise, RunError>;
+
+    /// Continues the round of an earlier process from its stored sum: the same bytes, paid once. Returns whether the
+    /// round needs nothing more of this site; false when no sum was stored, so that the round can begin.
+    ///
+    /// # Errors
+    /// The errors of [`MaskedAveraging::send_sum`].
+    fn resume_masked(&mut self, key: RoundKey<'_>) -> Result<bool, RunError>;
+
+    /// Stores the noisy sum durably, agrees on masks with the group, stores the masked vector and pays for it, has the
+    /// server countersign the payment, sends it, and opens the sum with the other sites. Returns also when the round
+    /// closed without this site.
+    ///
+    /// # Errors
+    /// [`RunError::Refused`] when the sum was not cleared for this round, ledger or policy refuse now, or the server or a
+    /// site of the group breaks the protocol; [`RunError::Stopped`] when the lease is lost.
+    fn send_sum(&mut self, key: RoundKey<'_>, sum: NoisySum) -> Result<(), RunError>;
 }
 
 /// Files and figures of the job at the server.

@@ -2,6 +2,7 @@
 //! site: it averages, pays, stores, and crashes where the test asks for it.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod masked;
 mod state;
 
 use std::collections::{HashMap, HashSet};
@@ -26,8 +27,8 @@ use undertone_privacy::{Event, PrivacyUnit};
 use self::state::to_owned_key;
 pub(crate) use self::state::{AnswerFn, CrashPoint, FakeRelease, FakeState};
 use super::{
-    AnswerLine, Artifacts, Averaging, Outbound, Questions, RoundAverage, RoundKey, RoundProgress, RunContext, RunError,
-    TranscriptionSite,
+    AnswerLine, Artifacts, Averaging, MaskedAveraging, Outbound, Questions, RoundAverage, RoundKey, RoundProgress,
+    RunContext, RunError, TranscriptionSite,
 };
 use crate::config::queries::Queries;
 use crate::dp::randomness::{Purpose, Randomness};
@@ -177,6 +178,10 @@ impl FakeExchange<'_> {
                     let earlier = state.vectors.entry(to_owned_key(key)).or_default().insert(self.index, vector);
                     assert!(earlier.is_none(), "{key}: no vector is submitted twice");
                 }
+                FakeRelease::Sum(sum) => {
+                    let earlier = state.sums.entry(to_owned_key(key)).or_default().insert(self.index, sum);
+                    assert!(earlier.is_none(), "{key}: no sum is submitted twice");
+                }
                 FakeRelease::Pool(bytes) => state.pools.push((self.participant().dataset, bytes)),
                 FakeRelease::Batch(_) => panic!("{key}: a batch does not go to the server"),
             }
@@ -189,7 +194,7 @@ impl FakeExchange<'_> {
     fn event(&self, series: &str) -> Option<Event> {
         let charge = self.participant().charge.as_ref()?;
         Some(match &self.manifest.spec {
-            Spec::DpSgd(spec) if series == "private" => spec.private_event(&spec.participants[self.index]).unwrap(),
+            Spec::DpSgd(spec) if series == "private" => spec.private_event(&spec.participants[self.index], 3).unwrap(),
             _ => charge.event.clone(),
         })
     }
@@ -312,6 +317,9 @@ impl Averaging for FakeExchange<'_> {
         };
         self.wait(|state| {
             let is_incomplete = state.absent.is_some_and(|(_, rounds)| key.series == "private" && key.round <= rounds);
+            if self.masks(key.series).is_some() {
+                return self.masked_mean(state, key);
+            }
             let vectors = state.vectors.get(&to_owned_key(key))?;
             let count = vectors.len();
             (count >= participants - usize::from(is_incomplete)).then(|| {
@@ -321,6 +329,11 @@ impl Averaging for FakeExchange<'_> {
                 RoundAverage { mean: self.transmit(key.series, &mean), contributors: count as u32 }
             })
         })
+    }
+
+    fn masking(&mut self, series: &str) -> Option<&mut dyn MaskedAveraging> {
+        let is_member = self.masks(series).is_some() && self.participant().charge.is_some();
+        is_member.then_some(self as &mut dyn MaskedAveraging)
     }
 
     fn promised_audit(&self) -> Option<AuditPlan> {

@@ -36,6 +36,8 @@ pub enum Purpose {
     Dummies = 10,
     /// The votes of pieces for words of a vocabulary, and their noise.
     Vocabulary = 11,
+    /// The secret of a masked round, from which its keys derive.
+    Masks = 12,
 }
 
 /// A secret seed with its purpose; zeroized on drop.

@@ -1,6 +1,7 @@
 //! The end of the chain: noise, and the finished vector. The site stores the vector and charges its ledger before the
 //! vector leaves.
 
+mod masked;
 mod update;
 
 use std::ops::Range;
@@ -15,6 +16,7 @@ use super::randomness::Randomness;
 use super::vector::STRIDE;
 use undertone_worker_site::clearance::{Clearance, GrantId};
 
+pub use masked::{GroupNoise, NoisySum};
 pub use update::{LocalStep, Update};
 
 /// Reasons why a release fails.
@@ -34,6 +36,14 @@ pub enum ReleaseError {
     /// An exact vector was released under a grant for a noisy one.
     #[error("an exact vector requires public data or a grant for a release without noise, not {0:?}")]
     NotExact(Box<Event>),
+    /// The noise of a group's sum is below that of the event.
+    #[error("noise of {drawn} steps is below the {charged} steps that the group's event states")]
+    GroupNoise {
+        /// The deviation to draw.
+        drawn: u32,
+        /// The deviation of the event.
+        charged: u32,
+    },
     /// An update belongs to another grant or is incomplete.
     #[error("an update of {steps} steps does not belong to the grant for {granted} steps: release exactly its steps")]
     NotOfThisGrant {

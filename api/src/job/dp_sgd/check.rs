@@ -1,5 +1,6 @@
 //! The requirements on a `dp_sgd` spec, checked before approval is requested.
 
+mod masked;
 mod model;
 mod rehearsal;
 mod rounds;
@@ -85,6 +86,7 @@ pub(super) fn check(spec: &Spec, datasets: &[Dataset]) -> Vec<Violation> {
         }
     }
     selection::check(spec, &mut say);
+    masked::check(spec, datasets, &mut say);
     super::terms::check(spec, NOISE, &mut say);
     violations
 }

@@ -4,7 +4,7 @@
 //! A round of s local steps is s noisy gradients, of which only the sum of steps leaves: one charge of `Repeated`. The
 //! best of several runs is `Selected`. The method of clipping, the optimizer, the trained parts and the width of
 //! numbers do not change the charge: the noise is z times the sensitivity in each case, and the rest is
-//! post-processing.
+//! post-processing. A round under masks is charged as a sum with the noise of several sites (`masked.rs`).
 
 use undertone_privacy::{Adjacency, Event};
 
@@ -21,7 +21,7 @@ pub(super) fn cost(spec: &Spec, dataset: &Dataset) -> Option<Charge> {
     let charge = |event, releases| Charge { unit: spec.unit, adjacency: Adjacency::ZeroOut, event, releases };
     // The private arm is always charged, so an owner who also opens the dataset for the comparison sees the private
     // arm's cost separately. The open arm's releases have no price; they are recorded next to the account.
-    if let Some(event) = spec.private_event(party) {
+    if let Some(event) = spec.private_event(party, dataset.inputs) {
         return Some(charge(event, u64::from(spec.rounds_of(party)) + u64::from(spec.spare_releases)));
     }
     let open = spec.open.as_ref().filter(|_| dataset.visibility == Visibility::Open)?;
@@ -36,7 +36,7 @@ pub(super) fn release(spec: &Spec, dataset: &Dataset, series: &str) -> Option<Ev
         Visibility::Open if spec.open.is_some() && series == Arm::Open.series() => Some(Event::NonPrivate),
         Visibility::Open | Visibility::Private => {
             if series == Arm::Private.series() {
-                spec.private_event(party)
+                spec.private_event(party, dataset.inputs)
             } else {
                 None
             }
@@ -46,9 +46,13 @@ pub(super) fn release(spec: &Spec, dataset: &Dataset, series: &str) -> Option<Ev
 
 impl Spec {
     /// Returns the release of one vector of a party in the private series; `None` if the party adds no noise, or there
-    /// is no such series.
-    pub fn private_event(&self, party: &Party) -> Option<Event> {
+    /// is no such series. `inputs` are the inputs of the party's dataset.
+    pub fn private_event(&self, party: &Party, inputs: u32) -> Option<Event> {
         let rounds = self.private.as_ref()?;
+        if let Some(masks) = self.masks() {
+            // A round is one step: the check refuses more, and a selection.
+            return self.masked_event(party, inputs, masks.honest());
+        }
         let step = party.step_event()?;
         let training = match rounds.local_steps {
             0 | 1 => step,

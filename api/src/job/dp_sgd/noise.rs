@@ -56,13 +56,6 @@ impl Noise {
 }
 
 impl Party {
-    /// Returns the standard deviation of the noise in each coordinate of a noisy mean gradient, z·C/(q·n), with n the
-    /// public number of units; 0 without noise. A public number.
-    pub fn deviation(&self, units: u64) -> f64 {
-        let of = |noise: super::Noise| noise.noise_multiplier.get() * noise.clip / self.expected_batch(units);
-        self.noise.map_or(0.0, of)
-    }
-
     /// Returns q·n: the expected batch, by which sums are divided.
     pub fn expected_batch(&self, units: u64) -> f64 {
         self.sampling_rate.get() * units as f64
@@ -70,6 +63,17 @@ impl Party {
 }
 
 impl Spec {
+    /// Returns the standard deviation of a party's own noise in each coordinate of its mean gradient, z·C/(q·n), with n the
+    /// public number of units; under masks s·γ/(q·n); 0 without noise. A public number.
+    pub fn deviation(&self, party: &Party, units: u64) -> f64 {
+        let Some(noise) = party.noise else { return 0.0 };
+        let sum = match self.masks() {
+            Some(masks) => masks.site_multiplier(noise.noise_multiplier) * noise.clip,
+            None => noise.noise_multiplier.get() * noise.clip,
+        };
+        sum / party.expected_batch(units)
+    }
+
     /// Returns a party's weight in the average; only ratios matter.
     pub fn weight(&self, party: &Party, units: u64) -> f64 {
         match self.weights {
@@ -84,7 +88,7 @@ impl Spec {
         let (square, sum) = self.participants.iter().fold((0.0_f64, 0.0_f64), |(square, sum), party| {
             let units = units(party.dataset);
             let weight = self.weight(party, units);
-            (square + (weight * party.deviation(units)).powi(2), sum + weight)
+            (square + (weight * self.deviation(party, units)).powi(2), sum + weight)
         });
         if sum > 0.0 { square.sqrt() / sum } else { 0.0 }
     }

@@ -13,6 +13,8 @@
 //! step of DP-Adam is η times a mean of gradients over the root of the least second moment, which is a share of the
 //! noise's variance.
 //!
+//! Under masks the server sees the sum alone. Its bound is that of the parties' vectors together.
+//!
 //! The bound only limits how far one party moves a mean: a vector within it is accepted, and colluding parties add up.
 //! Exact updates of Adam (of public or open data) have its bound as well. Other exact vectors have no clip, and so no
 //! bound.
@@ -64,7 +66,7 @@ impl GradientBound {
         let expected = party.expected_batch(spec.units_of(dataset));
         let tail = libm::log(2.0 * f64::from(rounds.local_steps.max(1)) / FALSE_REFUSAL);
         let batch = batch(party, most_units(spec, dataset), tail);
-        let deviation = noise.noise_multiplier.get() * noise.clip / expected;
+        let deviation = spec.deviation(party, spec.units_of(dataset));
         let noise_norm = deviation * (length + 2.0 * (length * tail).sqrt() + 2.0 * tail).sqrt();
         Some(Self { norm: noise.clip * batch / expected + noise_norm, deviation })
     }
@@ -74,6 +76,11 @@ impl GradientBound {
 fn most_units(spec: &Spec, dataset: &Dataset) -> f64 {
     let canaries = spec.audit.map_or(0, |audit| u64::from(audit.canaries) + u64::from(audit.recordings));
     dataset.count(spec.unit).most().saturating_add(canaries) as f64
+}
+
+/// Returns the batch size that a round of a party exceeds with probability [`FALSE_REFUSAL`], for `units` units.
+pub(super) fn largest_batch(party: &Party, units: f64) -> f64 {
+    batch(party, units, libm::log(2.0 / FALSE_REFUSAL))
 }
 
 /// Returns the batch size that is exceeded with probability e⁻ᵗ.
@@ -155,6 +162,7 @@ mod tests {
             until: Vec::new(),
             length: Some(length),
             precision,
+            masked: None,
         }
     }
 

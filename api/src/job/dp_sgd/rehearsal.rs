@@ -112,6 +112,11 @@ impl Spec {
         if self.selection.is_some() {
             say("selection".to_owned(), "the choice at the sites cannot be rehearsed: leave it out");
         }
+        if self.secure_aggregation.is_some() {
+            let why =
+                "a rehearsal adds the noise of each site alone: leave this out, and rehearse with a smaller multiplier";
+            say("secure_aggregation".to_owned(), why);
+        }
         for (index, _) in self.participants.iter().enumerate().filter(|(_, party)| party.rounds.is_some()) {
             say(format!("participants.{index}.rounds"), "a rehearsed party stays for the whole job: leave this out");
         }

@@ -142,6 +142,12 @@ fn full() -> Spec {
             candidates: vec![super::SelectionCandidate { learning_rate: 0.1, clip: 0.5 }],
             ..serde_json::from_str(selection).unwrap()
         }),
+        secure_aggregation: Some(super::SecureAggregation {
+            smallest_group: 3,
+            colluding: 1,
+            clip_steps: 1024,
+            dimension: std::num::NonZeroU32::new(5),
+        }),
         rehearsal: Some(Box::new(rehearsal)),
         weights: super::AverageWeights::Equal,
         spare_releases: 1,

@@ -292,6 +292,7 @@ impl TrainingPlan {
             initial_model: Some(self.initial.clone()).filter(|digest| !digest.is_empty()),
             participants,
             open_terms: if self.private { self.terms.open_terms(self.rounds) } else { Vec::new() },
+            secure_aggregation: None,
             rehearsal: None,
             tests,
             warm_start: WarmStart { epochs: self.epochs, batch: self.batch, learning_rate: self.warm_rate, seed: 1 },

@@ -6,11 +6,13 @@
 //! left; and all received bytes of an interrupted attempt. Each segment is an object next to the others of the same
 //! upload, named by its start and its time of arrival. So an interrupted attempt loses nothing, and a crash of the
 //! server loses only the bytes in memory. Every replica of the server can continue the upload, and no object is ever
-//! appended to. A complete upload is unpacked and written as plain f32 for [`super::average`]. It becomes visible there
-//! only if the digest matches all segments. The server reads from the sender no faster than the store accepts.
+//! appended to. A complete upload is unpacked and written as plain f32 for [`super::average`], or unchanged if it is
+//! masked. It becomes visible there only if the digest matches all segments. The server reads from the sender no faster than the store accepts.
 //! Unpacking uses no more memory than the announced form, whatever the bytes contain.
 //!
 //! Uploads are deleted with their round; abandoned ones expire after [`EXPIRY`].
+
+mod unpack;
 
 use std::cmp::Ordering;
 use std::sync::{Arc, LazyLock};
@@ -18,18 +20,19 @@ use std::sync::{Arc, LazyLock};
 use futures::TryStreamExt as _;
 use object_store::path::Path;
 use object_store::{ObjectStoreExt as _, WriteMultipart};
-use sha2::{Digest as _, Sha256};
 use time::{Duration, OffsetDateTime};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 use undertone_api::id::OrganizationId;
 use undertone_proto::CHUNK;
-use undertone_proto::vector::{VectorError, VectorForm, VectorReader, code};
+use undertone_proto::vector::VectorForm;
 
-use super::object::{ObjectError, PARTS_UNDER_WAY, Store, failing, remove, remove_all, run_blocking};
+use super::object::{ObjectError, Store, failing, remove, remove_all};
 use crate::exchange::budget::{ByteBudget, ByteCharge};
 use crate::fairness::{FairQueue, QueueLimits, WorkOwner};
 use crate::fault;
+
+use unpack::VectorUnpacker;
 
 /// Bytes of a segment without reserved memory.
 pub const SEGMENT: usize = CHUNK;
@@ -66,6 +69,31 @@ static LEFT: Semaphore = Semaphore::const_new(ROOM >> 10);
 /// [`ROOM`] by organization.
 static SHARES: LazyLock<Arc<ByteBudget<OrganizationId>>> =
     LazyLock::new(|| ByteBudget::new(ROOM, ROOM_OF_ORGANIZATION));
+
+/// The bytes of an upload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UploadForm {
+    /// Numbers in a form of the wire, stored as plain f32.
+    Numbers(VectorForm),
+    /// A masked vector of this number of bytes, stored as it came.
+    Masked(u64),
+}
+
+impl UploadForm {
+    /// Returns the greatest size on the wire, bytes.
+    pub const fn bytes(&self) -> u64 {
+        match self {
+            Self::Numbers(form) => form.bytes(),
+            Self::Masked(bytes) => *bytes,
+        }
+    }
+}
+
+impl From<VectorForm> for UploadForm {
+    fn from(form: VectorForm) -> Self {
+        Self::Numbers(form)
+    }
+}
 
 /// The location of one vector's segments: a folder named by the digest. Vectors of the same contributor and round with
 /// other digests are deleted.
@@ -354,23 +382,28 @@ impl ResumableUpload {
         Ok(())
     }
 
-    /// Checks that the vector is complete and writes its values to `to`, as f32, little-endian; then its segments are
-    /// not needed any more.
+    /// Checks that the vector is complete and writes its values to `to`, as f32, little-endian, or the bytes of a masked
+    /// one; then its segments are not needed any more.
     ///
     /// # Errors
     /// [`ObjectError::Size`] or [`ObjectError::Digest`] if it does not match the announcement, [`ObjectError::Vector`]
     /// if it does not match its form, [`ObjectError::Norm`] if it is too long; the last three delete it.
     /// [`ObjectError::Lost`] if earlier bytes are gone, because another attempt has ended. [`ObjectError::Turn`] if
     /// `turns` has no turn; then it is kept. [`ObjectError::Store`].
-    pub async fn finish(mut self, turns: &FairQueue, form: VectorForm, to: &Path) -> Result<(), ObjectError> {
-        let result = self.unpack(turns, form, to).await;
+    pub async fn finish(
+        mut self,
+        turns: &FairQueue,
+        form: impl Into<UploadForm>,
+        to: &Path,
+    ) -> Result<(), ObjectError> {
+        let result = self.unpack(turns, form.into(), to).await;
         if matches!(result, Err(ObjectError::Digest | ObjectError::Vector(_) | ObjectError::Norm { .. })) {
             self.place.forget(&self.store).await?;
         }
         result
     }
 
-    async fn unpack(&mut self, turns: &FairQueue, form: VectorForm, to: &Path) -> Result<(), ObjectError> {
+    async fn unpack(&mut self, turns: &FairQueue, form: UploadForm, to: &Path) -> Result<(), ObjectError> {
         if self.received != self.size {
             // A lost connection may look like the end: the next attempt continues from here.
             self.keep().await?;
@@ -394,7 +427,7 @@ impl ResumableUpload {
     }
 
     /// Unpacks all received bytes, read once: the stored segments, then the bytes in memory.
-    async fn write_numbers(&mut self, form: VectorForm, writer: &mut WriteMultipart) -> Result<(), ObjectError> {
+    async fn write_numbers(&mut self, form: UploadForm, writer: &mut WriteMultipart) -> Result<(), ObjectError> {
         let last = std::mem::take(&mut self.segment);
         let from = self.size - last.len() as u64;
         let mut unpacking = VectorUnpacker::new(form, self.size);
@@ -429,69 +462,6 @@ fn or_lost(error: object_store::Error) -> ObjectError {
     match error {
         object_store::Error::NotFound { .. } => ObjectError::Lost,
         error => error.into(),
-    }
-}
-
-/// Bytes that are unpacked at a time: only the form bounds the size of their values.
-const PIECE: usize = 512 << 10;
-
-/// The conversion of a vector from its wire format to plain values.
-struct VectorUnpacker {
-    hasher: Sha256,
-    /// After an error of the form, only the digest is still checked.
-    reader: Result<VectorReader, VectorError>,
-    numbers: Vec<f32>,
-    /// Σ x² of the values so far.
-    square: f64,
-}
-
-impl VectorUnpacker {
-    fn new(form: VectorForm, size: u64) -> Self {
-        Self { hasher: Sha256::new(), reader: VectorReader::new(form, size), numbers: Vec::new(), square: 0.0 }
-    }
-
-    /// Unpacks the next bytes, except the first `from`.
-    async fn pour(self, bytes: Vec<u8>, from: usize, writer: &mut WriteMultipart) -> Result<Self, ObjectError> {
-        let (mut unpacking, bytes) = (self, Arc::new(bytes));
-        for start in (from..bytes.len()).step_by(PIECE) {
-            let bytes = Arc::clone(&bytes);
-            let (next, plain) = run_blocking(move || {
-                let plain = unpacking.take(&bytes[start..bytes.len().min(start + PIECE)]);
-                Ok((unpacking, plain))
-            })
-            .await?;
-            unpacking = next;
-            writer.wait_for_capacity(PARTS_UNDER_WAY).await?;
-            writer.put(plain.into());
-        }
-        Ok(unpacking)
-    }
-
-    /// Returns the values that the next bytes complete, as f32, little-endian.
-    fn take(&mut self, bytes: &[u8]) -> Vec<u8> {
-        self.hasher.update(bytes);
-        let mut plain = Vec::new();
-        if let Ok(reader) = &mut self.reader {
-            if let Err(wrong) = reader.take(bytes, &mut self.numbers) {
-                self.reader = Err(wrong);
-            }
-            self.square += self.numbers.iter().map(|number| f64::from(*number).powi(2)).sum::<f64>();
-            code::plain(&self.numbers, &mut plain);
-            self.numbers.clear();
-        }
-        plain
-    }
-
-    fn finish(self, digest: &str, most_norm: Option<f64>) -> Result<(), ObjectError> {
-        if hex::encode(self.hasher.finalize()) != digest {
-            return Err(ObjectError::Digest);
-        }
-        self.reader?.finish()?;
-        let norm = self.square.sqrt();
-        match most_norm {
-            Some(most) if norm > most => Err(ObjectError::Norm { norm, most }),
-            _ => Ok(()),
-        }
     }
 }
 

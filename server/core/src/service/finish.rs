@@ -2,7 +2,7 @@
 //! to the account.
 
 use sea_orm::{ActiveModelTrait as _, ColumnTrait as _, EntityTrait as _, IntoActiveModel as _, QueryFilter as _};
-use undertone_api::id::{JobId, WorkerId};
+use undertone_api::id::{DatasetId, JobId, WorkerId};
 use undertone_api::job::JobState;
 use undertone_api::job::{JobStep, Report};
 use undertone_api::problem::{Code, Violation};
@@ -17,7 +17,7 @@ use crate::model::{job, participant};
 use crate::rule::job::{load_job, load_participants};
 use crate::service::audit_log::AuditAuthor;
 use crate::service::job::state;
-use crate::service::{audit, lease, ledger, question, react, receipt};
+use crate::service::{audit, lease, ledger, question, react, receipt, round};
 
 /// The limit of a reason for giving up, in characters.
 const LONGEST_REASON: usize = 1000;
@@ -234,12 +234,15 @@ async fn drop_part(
     Ok(())
 }
 
-/// Returns whether every series still has enough contributors for its quorum, and a job with questions has a pool or
-/// can still get one.
+/// Returns whether every series still has enough contributors for its quorum and enough members for a masked sum, and a
+/// job with questions has a pool or can still get one.
 async fn can_go_on(tx: &Tx, row: &job::Model) -> Result<bool, Error> {
     let participants = load_participants(tx, JobId(row.id)).await?;
     let planned = &*row.series;
+    let is_out =
+        |dataset: DatasetId| participants.iter().any(|part| part.dataset_id == dataset.0 && part.state.is_out());
     Ok(question::can_go_on(tx, row, &participants).await?
+        && round::can_be_opened(tx, row, is_out).await?
         && planned.iter().all(|planned| {
             let remaining = participants
                 .iter()
@@ -247,7 +250,11 @@ async fn can_go_on(tx: &Tx, row: &job::Model) -> Result<bool, Error> {
                 .filter(|part| !part.state.is_out())
                 .filter(|part| planned.series.last_round(part.dataset_id.into()) == planned.series.rounds)
                 .count();
-            remaining >= planned.series.quorum as usize
+            let is_group = planned.series.masked.as_ref().is_none_or(|group| {
+                let members = participants.iter().filter(|part| group.index(part.dataset_id.into()).is_some());
+                members.filter(|part| !part.state.is_out()).count() >= usize::from(group.smallest_group)
+            });
+            is_group && remaining >= planned.series.quorum as usize
         }))
 }
 

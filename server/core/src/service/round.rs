@@ -8,7 +8,9 @@
 
 mod clear;
 mod close;
+mod masked;
 mod mean;
+mod step;
 #[cfg(test)]
 mod tests;
 
@@ -26,7 +28,7 @@ use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
 use crate::exchange::object::{self, ObjectError};
-use crate::exchange::upload::{ResumableUpload, UploadPlace};
+use crate::exchange::upload::{ResumableUpload, UploadForm, UploadPlace};
 use crate::model::planned_series::PlannedSeries;
 use crate::model::{job, round, submission};
 use crate::rule::job::load_job;
@@ -35,8 +37,11 @@ use crate::service::receipt;
 
 pub(crate) use clear::clear;
 pub(crate) use clear::clear_all;
+pub(super) use masked::can_be_opened;
+pub use masked::{MaskedInput, MaskedMessage};
 pub use mean::LONGEST_WAIT;
 pub use mean::{RoundMean, average};
+pub use step::{StepHeader, masked_step};
 
 /// The header of a vector's upload.
 #[derive(Debug, Clone, PartialEq)]
@@ -67,7 +72,7 @@ pub struct VectorUpload {
     /// The state at the start of the upload; only unchanging columns are read from it.
     row: job::Model,
     planned: PlannedSeries,
-    form: VectorForm,
+    form: UploadForm,
     object: Path,
     place: UploadPlace,
     upload: ResumableUpload,
@@ -116,7 +121,7 @@ pub async fn begin(ctx: &Ctx, worker: WorkerId, header: VectorHeader) -> Result<
         }
         Some(_) => {}
     }
-    let formed = planned.map(|planned| Ok::<_, Error>((form_of(&planned, header.length)?, planned))).transpose()?;
+    let formed = planned.map(|planned| Ok::<_, Error>((form_of(&planned, &held, &header)?, planned))).transpose()?;
     let Some((form, planned)) = formed.filter(|_| violations.is_empty()) else {
         return Err(Error::validation(violations));
     };
@@ -142,17 +147,29 @@ pub async fn begin(ctx: &Ctx, worker: WorkerId, header: VectorHeader) -> Result<
             "the server has less of this vector than that: ask again how much it received",
         )
     })?;
-    let upload = upload.with_most_norm(planned.most_norm_of(held.dataset));
+    // Masked numbers are uniform: the sum has the bound.
+    let most_norm = planned.most_norm_of(held.dataset).filter(|_| !matches!(form, UploadForm::Masked(_)));
+    let upload = upload.with_most_norm(most_norm);
     Ok(VectorUpload { header, worker, held, row, planned, form, object, place, upload })
 }
 
-/// Returns the form of a vector of `length` elements in a series.
-fn form_of(planned: &PlannedSeries, length: u64) -> Result<VectorForm, Error> {
+/// Returns the form of a contributor's vector in a series.
+fn form_of(planned: &PlannedSeries, held: &ActiveLease, header: &VectorHeader) -> Result<UploadForm, Error> {
+    let VectorHeader { length, size, .. } = *header;
+    if let Some(group) = planned.series.masked.as_ref().filter(|group| group.index(held.dataset).is_some()) {
+        let (numbers, bytes) = (group.length, group.bytes());
+        if (length, size) != (numbers, bytes) {
+            let message = format!("a masked vector of this series has {numbers} numbers in {bytes} bytes");
+            return Err(Error::validation(vec![Violation::new("length", message)]));
+        }
+        return Ok(UploadForm::Masked(bytes));
+    }
     let most = planned.series.length.unwrap_or(MAX_LENGTH).min(MAX_LENGTH);
     if length > most {
         return Err(Error::problem(Code::TooLarge, format!("a vector of this series has at most {most} numbers")));
     }
     VectorForm::new(planned.series.precision, length)
+        .map(UploadForm::Numbers)
         .map_err(|_| Error::validation(vec![Violation::new("length", "a vector has at least one number")]))
 }
 
@@ -357,6 +374,9 @@ async fn refusal(
     };
     if open.closed_at.is_some() {
         return Ok(Some(SubmissionOutcome::Closed));
+    }
+    if let Some(outcome) = masked::refusal(tx, row, planned, held, header.round).await? {
+        return Ok(Some(outcome));
     }
     match open.length {
         Some(length) if length != header.length as i64 => Ok(Some(SubmissionOutcome::Length(length))),

@@ -129,6 +129,7 @@ impl TestConsortium {
             private: Some(rounds_of(rounds)),
             audit: None,
             selection: None,
+            secure_aggregation: None,
             weights: AverageWeights::Equal,
             spare_releases: 0,
             checkpoint_every: 10,

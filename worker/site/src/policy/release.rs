@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use undertone_api::job::Spec;
+use undertone_api::job::dp_sgd::Arm;
 use undertone_privacy::PrivacyUnit;
 
 use super::PolicyRefusal;
@@ -148,7 +149,15 @@ impl From<ReleasePeriods> for BTreeMap<String, ReleasePeriod> {
 /// # Errors
 /// [`PolicyRefusal::Period`] with both numbers.
 pub fn judge_period(spec: &Spec, period: ReleasePeriod) -> Result<(), PolicyRefusal> {
-    let rounds = spec.series(&[]).into_iter().map(|series| series.deadline_seconds);
+    // A masked round takes no site that comes after half of its time.
+    let is_masked = |series: &str| match spec {
+        Spec::DpSgd(spec) => spec.masks().is_some() && series == Arm::Private.series(),
+        _ => false,
+    };
+    let rounds = spec
+        .series(&[])
+        .into_iter()
+        .map(|series| if is_masked(&series.name) { series.deadline_seconds / 2 } else { series.deadline_seconds });
     let shortest = rounds.chain(spec.questions().map(|questions| questions.deadline_seconds)).min();
     match shortest.filter(|deadline| period.as_seconds() >= f64::from(*deadline)) {
         Some(deadline) => Err(PolicyRefusal::Period { period: period.as_seconds(), deadline }),

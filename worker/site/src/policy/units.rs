@@ -100,6 +100,7 @@ impl DatasetRules {
     pub(super) fn judge_units(&self, charge: &Charge) -> Result<(), PolicyRefusal> {
         let limits = self.unit_limits(charge.unit)?;
         self.judge_alone(charge, limits.own)?;
+        self.judge_insider(charge, limits.own)?;
         for (unit, limit) in limits.others {
             let refused = |error| PolicyRefusal::OtherUnit(charge.explain_refusal(unit, error));
             self.judge_alone(&charge.for_unit(unit).map_err(refused)?, limit)?;

@@ -117,6 +117,7 @@ fn tables_of_record_refuse_update_and_delete() {
         ("lacking", "(epoch, receipt) VALUES (1, 1)", "receipt = 2"),
         ("key_change", "(number, payload, by_old, by_new) VALUES (1, '{}', 'a', 'b')", "payload = 'x'"),
         ("approval_key", "(fingerprint, pinned, key, label, at) VALUES ('a', 1, '{}', 'b', 'c')", "pinned = 0"),
+        ("peer_pin", "(fingerprint, pinned, label, at) VALUES ('a', 1, 'b', 'c')", "pinned = 0"),
         ("credential_notice", "(id, text, at, seen_at) VALUES ('a', 'b', 'c', 'd')", "text = 'x'"),
         (
             "steward_approval",
@@ -146,8 +147,10 @@ fn tables_of_record_refuse_update_and_delete() {
         assert!(run(&format!("UPDATE {table} SET {change}")).is_err(), "{table}");
         assert!(run(&format!("DELETE FROM {table}")).is_err(), "{table}");
         // Rows numbered by the database do not collide.
-        let numbered =
-            matches!(table, "decision" | "alarm" | "restored" | "reconciled" | "approval_key" | "position_overruled");
+        let numbered = matches!(
+            table,
+            "decision" | "alarm" | "restored" | "reconciled" | "approval_key" | "peer_pin" | "position_overruled"
+        );
         // REPLACE deletes before it inserts; recursive triggers make the delete trigger fire too.
         assert!(run(&format!("INSERT OR REPLACE INTO {table} {row}")).is_err() || numbered, "{table}");
     }

@@ -10,7 +10,7 @@ use undertone_api::signed::{Manifest, ManifestParticipant, ModelOrigin};
 
 use super::super::CommandFailure;
 use super::super::table::format_table;
-use super::{describe_decision, describe_run, parse_manifest};
+use super::{describe_decision, describe_run, group, parse_manifest};
 use crate::config::Config;
 use crate::site::books::LedgerBooks;
 use crate::site::consent;
@@ -88,6 +88,9 @@ fn write_part(
     writeln!(out, "\nDataset `{}` of this site", party.dataset_name)?;
     write_terms(manifest, party, out)?;
     review(folder, store, manifest, party, out)?;
+    if let Some(problem) = group::write_group(folder, store, manifest, &part.digest, party, out)? {
+        writeln!(out, "This site does not accept the group: {problem}")?;
+    }
     let policy = Policy::load(&folder.policy())?.with_lineages(&dataset_lineages(store)?);
     let cost_refusal = write_cost(folder, store, &policy, manifest, party, out)?;
     let verdict = rules_for(folder, store, &policy, party)?.judge(&manifest.spec, party.charge.as_ref());

@@ -140,6 +140,7 @@ fn manifest(spec: Spec) -> Manifest {
         purpose: DatasetUse::Participate,
         units: 50,
         charge: Some(Charge { unit: spec.unit, adjacency: Adjacency::ZeroOut, event: spec.event(), releases: 1 }),
+        site_key: None,
     };
     Manifest {
         job: JobId(Uuid::from_u128(1000)),

@@ -12,6 +12,7 @@ use super::audit::{CanaryRecordings, ReleaseAudit};
 use super::error::TrainingError;
 use super::learner::ArmLearner;
 use super::local::{self, StepSource};
+use super::masked::MaskedContribution;
 use super::site::{ContributionMode, SiteSelection, TrainingSite};
 use crate::dp::clip::{Clip, ClippedSum};
 use crate::dp::private_selection::PrivateSelection;
@@ -50,6 +51,13 @@ impl RoundContribution<'_, '_> {
             return Ok(());
         }
         let site = self.site;
+        if let ContributionMode::Noisy(clip) = mode
+            && let Some(masking) = self.exchange.masking(self.key.series)
+        {
+            // The contract allows no audit here; the grant of a masked sum could not pay for one.
+            let group = MaskedContribution { site, key: self.key, learner: self.learner, engine: self.engine, masking };
+            return group.contribute(clip);
+        }
         match self.exchange.round_progress(self.key)? {
             // A paid vector that is lost is not made a second time: the round continues without it.
             RoundProgress::Accepted | RoundProgress::Lost => Ok(()),
@@ -152,7 +160,12 @@ impl RoundContribution<'_, '_> {
     }
 
     /// Computes the clipped sum of a fresh batch, at a model.
-    fn sum_batch(&mut self, model: &Model, clip: Clip, audit: Option<&ReleaseAudit>) -> Result<ClippedSum, RunError> {
+    pub(super) fn sum_batch(
+        &mut self,
+        model: &Model,
+        clip: Clip,
+        audit: Option<&ReleaseAudit>,
+    ) -> Result<ClippedSum, RunError> {
         let sampler = self.site.sampler(audit.map_or(0, ReleaseAudit::members));
         let batch = sampler.draw(&self.draw_randomness(Purpose::Sampling));
         let (real, canaries) = self.site.split_batch(batch.units());

@@ -169,7 +169,7 @@ impl<'a> ArmLearner<'a> {
 fn noise_shares(spec: &Spec, arm: Arm, manifest: &Manifest) -> Vec<(u32, NoiseShare)> {
     let share = |party: &Party| {
         let units = manifest.participants.iter().find(|signed| signed.dataset == party.dataset)?.units;
-        let deviation = if arm == Arm::Private { party.deviation(units) } else { 0.0 };
+        let deviation = if arm == Arm::Private { spec.deviation(party, units) } else { 0.0 };
         let last = if arm == Arm::Private { spec.rounds_of(party) } else { u32::MAX };
         Some((last, NoiseShare { weight: spec.weight(party, units), deviation }))
     };

@@ -59,7 +59,16 @@ impl TrainingSite {
         let name = || own.dataset_name.clone();
         let party = spec.party(own.dataset).copied().ok_or_else(|| TrainingError::NotParticipant(name()))?;
         let clip = |noise: Noise| {
-            Clip::new(noise.clip, noise.noise_multiplier).map(|clip| clip.with_mode(clip_mode(noise.clipping)))
+            let Noise { clip: bound, noise_multiplier, clipping } = noise;
+            let clip = match spec.masks() {
+                // The grid of the group, and this site's share of the group's noise.
+                Some(masks) => {
+                    let deviation = masks.site_deviation(noise_multiplier);
+                    Clip::on_grid(bound, noise_multiplier, masks.clip_steps, deviation)
+                }
+                None => Clip::new(bound, noise_multiplier),
+            };
+            clip.map(|clip| clip.with_mode(clip_mode(clipping)))
         };
         let clip = party.noise.map(clip).transpose();
         let clip = clip.map_err(|source| TrainingError::Noise { dataset: name(), source })?;

@@ -5,6 +5,7 @@
 mod audit;
 mod initial;
 mod local;
+mod masked;
 mod models;
 mod rehearsal;
 mod rows;

@@ -137,6 +137,7 @@ fn manifest(spec: Spec) -> Manifest {
             event: spec.histograms().event(),
             releases: 1,
         }),
+        site_key: None,
     };
     Manifest {
         job: JobId(Uuid::from_u128(1000)),

@@ -27,6 +27,8 @@ pub(crate) enum CrashPoint {
 pub(crate) enum FakeRelease {
     /// The numbers of a vector.
     Vector(Vec<f32>),
+    /// A noisy integer sum, which the server learns only added to those of the group.
+    Sum(Vec<i32>),
     /// The bytes of a pool of questions.
     Pool(Vec<u8>),
     /// The digest of a sealed batch.
@@ -52,6 +54,8 @@ pub(crate) struct FakeState {
     pub(crate) public: HashSet<DatasetId>,
     /// Vectors by round and participant.
     pub(crate) vectors: HashMap<OwnedKey, BTreeMap<usize, Vec<f32>>>,
+    /// Sums of masked rounds by round and participant.
+    pub(crate) sums: HashMap<OwnedKey, BTreeMap<usize, Vec<i32>>>,
     /// Pools in order of arrival.
     pub(crate) pools: Vec<(DatasetId, Vec<u8>)>,
     /// The chosen questions, by round.

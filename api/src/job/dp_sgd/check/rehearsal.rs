@@ -35,6 +35,7 @@ pub(super) fn check(spec: &Spec, rehearsal: &Rehearsal, datasets: &[Dataset]) ->
         ("private", spec.private.is_some()),
         ("audit", spec.audit.is_some()),
         ("selection", spec.selection.is_some()),
+        ("secure_aggregation", spec.secure_aggregation.is_some()),
     ] {
         if is_there {
             say(field, "a rehearsal has no part for this: leave it out, and propose the job itself later".to_owned());
@@ -87,7 +88,8 @@ fn check_factors(factors: &[f64], field: &str, say: &mut impl FnMut(&str, String
 /// Checks the rehearsed job, and reports its violations at the fields of the rehearsal.
 fn check_rehearsed(spec: &Spec, datasets: &[Dataset]) -> Vec<Violation> {
     // Parts that a rehearsal must not have are reported as such, not checked.
-    let bare = Spec { open_terms: Vec::new(), open: None, audit: None, selection: None, ..spec.clone() };
+    let mut bare = Spec { open_terms: Vec::new(), open: None, audit: None, selection: None, ..spec.clone() };
+    bare.secure_aggregation = None;
     let Some(rehearsed) = bare.rehearsed() else { return Vec::new() };
     let move_field = |violation: Violation| Violation { field: convert_field(spec, &violation.field), ..violation };
     super::check(&rehearsed, datasets).into_iter().map(move_field).collect()

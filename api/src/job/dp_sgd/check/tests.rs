@@ -21,15 +21,15 @@ use crate::job::dp_sgd::{
 use limits::LIMITS;
 
 const LEAD: usize = 0;
-const OURS: usize = 1;
+pub(super) const OURS: usize = 1;
 const TEST: usize = 2;
 
-fn id(index: usize) -> DatasetId {
+pub(super) fn id(index: usize) -> DatasetId {
     DatasetId(Uuid::from_u128(index as u128 + 1))
 }
 
 /// Returns a public dataset, an open one at another site, and a test set at the site of the first.
-fn datasets() -> Vec<Dataset> {
+pub(super) fn datasets() -> Vec<Dataset> {
     let dataset = |index: usize, name: &str, visibility, worker| Dataset {
         id: id(index),
         lineage: LineageId(Uuid::from_u128(100 + index as u128)),
@@ -59,11 +59,11 @@ fn datasets() -> Vec<Dataset> {
     ]
 }
 
-fn noise(noise_multiplier: f64) -> Noise {
+pub(super) fn noise(noise_multiplier: f64) -> Noise {
     Noise::flat(NoiseMultiplier::new(noise_multiplier).unwrap(), 1.0)
 }
 
-fn spec() -> Spec {
+pub(super) fn spec() -> Spec {
     let party = |index, noise| Party {
         dataset: id(index),
         sampling_rate: SamplingRate::new(0.1).unwrap(),
@@ -89,6 +89,7 @@ fn spec() -> Spec {
         private: Some(rounds),
         audit: None,
         selection: None,
+        secure_aggregation: None,
         weights: AverageWeights::Equal,
         spare_releases: 4,
         checkpoint_every: 10,
@@ -138,7 +139,7 @@ fn open(spec: &mut Spec) -> &mut Rounds {
     spec.open.as_mut().unwrap()
 }
 
-fn private(spec: &mut Spec) -> &mut Rounds {
+pub(super) fn private(spec: &mut Spec) -> &mut Rounds {
     spec.private.as_mut().unwrap()
 }
 
@@ -147,7 +148,7 @@ const fn audit(canaries: u32, guesses: u32, recordings: u32) -> AuditOptions {
 }
 
 /// Gives the private arm several steps a round, and a selection between two learning rates.
-fn selecting(spec: &mut Spec) -> &mut SelectionOptions {
+pub(super) fn selecting(spec: &mut Spec) -> &mut SelectionOptions {
     private(spec).local_steps = 20;
     let candidate = |learning_rate| SelectionCandidate { learning_rate, clip: 1.0 };
     spec.selection.get_or_insert(SelectionOptions {

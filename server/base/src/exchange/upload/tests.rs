@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use super::{
     EXPIRY, LONGEST_HELD, MOST_HELD, ROOM_OF_ORGANIZATION, ResumableUpload, SEGMENT, SPARE_SEGMENTS, UNPACKING,
-    UploadPlace,
+    UploadForm, UploadPlace,
 };
 use crate::exchange::object::{ObjectError, Store, digest};
 use crate::fairness::{FairQueue, QueueLimits, QueueTimings, WorkOwner};
@@ -384,4 +384,24 @@ async fn a_number_that_is_not_finite_is_named_and_nothing_is_stored() {
     let refused = upload.finish(&turns(8), VectorForm::new(Precision::F32, 3).unwrap(), &Path::from("to")).await;
     assert!(matches!(refused, Err(ObjectError::Vector(VectorError::NotFinite { index: 2 }))));
     assert_eq!(objects(&store).await, 0);
+}
+
+#[tokio::test]
+async fn masked_vector_is_stored_as_it_came() {
+    let store = store();
+    let bytes: Vec<u8> = (0..SEGMENT + 7).map(|n| (n * n) as u8).collect();
+    let form = UploadForm::Masked(bytes.len() as u64);
+    let mut first = attempt(&store, &bytes, 0, NOW).await.unwrap();
+    first.write(&bytes[..SEGMENT]).await.unwrap();
+    first.keep().await.unwrap();
+    let mut last = attempt(&store, &bytes, SEGMENT as u64, NOW).await.unwrap();
+    last.write(&bytes[SEGMENT..]).await.unwrap();
+    last.finish(&turns(8), form, &Path::from("to")).await.unwrap();
+    assert!(store.get(&Path::from("to")).await.unwrap().bytes().await.unwrap() == bytes);
+    for size in [bytes.len() as u64 - 1, bytes.len() as u64 + 1] {
+        let mut other = attempt(&store, &bytes, 0, NOW).await.unwrap();
+        other.write(&bytes).await.unwrap();
+        let refused = other.finish(&turns(8), UploadForm::Masked(size), &Path::from("other")).await;
+        assert!(matches!(refused, Err(ObjectError::Vector(_))), "{size}: {refused:?}");
+    }
 }

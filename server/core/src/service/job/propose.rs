@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use sea_orm::{ActiveModelTrait as _, IntoActiveModel as _};
+use sea_orm::{ActiveModelTrait as _, EntityTrait as _, IntoActiveModel as _};
 use serde_json::json;
 use undertone_api::dataset::{Dataset, Visibility};
 use undertone_api::id::{ConsortiumId, JobId, LineageId, OrganizationId};
@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::model::column::JsonColumn;
 use crate::model::participant::{ApprovalState, PartState};
 use crate::model::planned_series::PlannedSeries;
-use crate::model::{draft, job, participant};
+use crate::model::{draft, job, participant, worker};
 use crate::service::approval::limit;
 use crate::service::audit_log::{AuditAction, NewAuditEntry, record};
 use crate::service::job::{refused, state};
@@ -169,7 +169,9 @@ async fn rows(
         .into_iter()
         .filter_map(|(id, purpose)| Some((datasets.iter().find(|dataset| dataset.id == id)?, purpose)))
         .collect();
-    let participants: Vec<_> = used.iter().map(|(dataset, purpose)| entry(new, dataset, *purpose)).collect();
+    let mut participants: Vec<_> = used.iter().map(|(dataset, purpose)| entry(new, dataset, *purpose)).collect();
+    let planned = PlannedSeries::from_spec(spec, datasets);
+    state_keys(ctx, &planned, &mut participants).await?;
     let manifest = Manifest {
         job: id,
         consortium,
@@ -185,7 +187,6 @@ async fn rows(
         issued_at: ctx.now(),
     };
     let signed = ctx.signer.sign(&manifest).await.map_err(|error| Error::internal("signing a manifest", error))?;
-    let planned = PlannedSeries::from_spec(spec, datasets);
     let questions = spec.questions();
     let rounds: u64 = planned.iter().map(|planned| u64::from(planned.series.rounds)).sum();
     let rounds = rounds + questions.as_ref().map_or(0, |questions| u64::from(questions.rounds));
@@ -235,7 +236,23 @@ fn entry(new: &NewJob, dataset: &Dataset, purpose: DatasetUse) -> ManifestPartic
         purpose,
         units: new.spec.units(dataset),
         charge: new.spec.cost(dataset),
+        site_key: None,
     }
+}
+
+/// States the present key of each site whose vectors are added under masks.
+async fn state_keys(
+    ctx: &Ctx,
+    planned: &[PlannedSeries],
+    participants: &mut [ManifestParticipant],
+) -> Result<(), Error> {
+    let is_member = |id| planned.iter().filter_map(|one| one.series.masked.as_ref()).any(|of| of.index(id).is_some());
+    for party in participants.iter_mut().filter(|party| is_member(party.dataset)) {
+        let row = worker::Entity::find_by_id(party.worker.0).one(ctx.db.read()).await?;
+        let row = row.ok_or_else(|| Error::internal("stating a site's key", "its worker is unknown"))?;
+        party.site_key = Some(row.public_key);
+    }
+    Ok(())
 }
 
 fn participant_row(

@@ -19,7 +19,7 @@ use crate::db::Tx;
 use crate::error::Error;
 use crate::model::column::JsonColumn;
 use crate::model::participant::{ApprovalState, PartState};
-use crate::model::{asking, job, lease, participant, round};
+use crate::model::{asking, job, lease, masked_round, participant, round};
 use crate::rule::job::load_participants;
 use crate::service::audit_log::{self, AuditAction, AuditAuthor, NewAuditEntry};
 use crate::service::ledger::{self, ChargeRequest};
@@ -132,6 +132,11 @@ async fn put_off(tx: &Tx, job: Uuid, time: Duration) -> Result<(), Error> {
     let open = round::Entity::find().filter(round::Column::JobId.eq(job)).filter(round::Column::ClosedAt.is_null());
     for row in open.all(tx).await? {
         let row = round::Model { deadline: row.deadline + time, ..row };
+        row.into_active_model().reset_all().update(tx).await?;
+    }
+    // Their rows are deleted when they close.
+    for row in masked_round::Entity::find().filter(masked_round::Column::JobId.eq(job)).all(tx).await? {
+        let row = masked_round::Model { phase_at: row.phase_at + time, ..row };
         row.into_active_model().reset_all().update(tx).await?;
     }
     let open = asking::Entity::find().filter(asking::Column::JobId.eq(job)).filter(asking::Column::ClosedAt.is_null());

@@ -369,6 +369,7 @@ fn empty_spec(unit: PrivacyUnit) -> Spec {
         private: None,
         audit: None,
         selection: None,
+        secure_aggregation: None,
         weights: dp_sgd::AverageWeights::Equal,
         spare_releases: 0,
         checkpoint_every: 10,

@@ -4,7 +4,7 @@
 use object_store::path::Path;
 use undertone_api::id::JobId;
 
-use super::object_error;
+use super::{masked, object_error};
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::exchange::object;
@@ -23,8 +23,12 @@ pub(crate) async fn clear(ctx: &Ctx, job: JobId) {
 }
 
 async fn try_clear(ctx: &Ctx, job: JobId) -> Result<(), Error> {
-    if !load_job(ctx.db.read(), job).await?.state.is_over() {
+    let row = load_job(ctx.db.read(), job).await?;
+    if !row.state.is_over() {
         return Ok(());
+    }
+    if row.series.iter().any(|planned| planned.series.masked.is_some()) {
+        ctx.db.write("clear masked rounds", async |tx| masked::remove(tx, job.0, None).await).await?;
     }
     for place in PLACES {
         object::remove_all(&ctx.store, &Path::from(format!("{place}/{job}"))).await.map_err(object_error)?;

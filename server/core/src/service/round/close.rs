@@ -8,10 +8,11 @@ use sea_orm::{
 };
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Mutex;
-use undertone_api::id::JobId;
+use undertone_api::id::{DatasetId, JobId};
 use undertone_api::job::log::LogEvent;
 use undertone_proto::vector::VectorForm;
 
+use super::masked::{self, MaskedPart};
 use super::{find, object_error, open};
 use crate::ctx::Ctx;
 use crate::db::Tx;
@@ -37,8 +38,12 @@ static CLOSING: [Mutex<()>; 64] = [const { Mutex::const_new(()) }; 64];
 #[derive(Debug, Clone, PartialEq)]
 struct DueRound {
     open: round::Model,
-    submissions: Vec<submission::Model>,
+    /// The counted submissions, masked or not, with their weights.
+    submissions: Vec<(submission::Model, f64)>,
+    /// The vectors without masks.
     parts: Vec<MeanPart>,
+    /// The survivors' masked vectors; empty in a series without masks.
+    masked: Vec<MaskedPart>,
     length: u64,
 }
 
@@ -59,14 +64,14 @@ pub(super) async fn if_due(ctx: &Ctx, id: JobId, series: &str, number: u32) -> R
         let object = Path::from(format!("averages/{id}/{series}/{number}-{}", name(&due)));
         let form = VectorForm::new(planned.series.precision, due.length).map_err(|error| object_error(error.into()))?;
         let at_work = AT_WORK.lock().await;
-        let mean = average::mean(&ctx.store, &due.parts, form, &object).await;
+        let mean = Box::pin(write_mean(ctx, id, &planned, number, &due, form, &object)).await;
         // Not held while waiting for the writer's turn.
         drop(at_work);
         if mean.is_err() && look(ctx, id, series, number).await?.is_none() {
             // Another replica has closed it in the meantime, and removed its input.
             return Ok(true);
         }
-        let digest = mean.map_err(object_error)?;
+        let digest = mean?;
         let closed = ctx
             .db
             .write("close round", async |tx| {
@@ -79,17 +84,45 @@ pub(super) async fn if_due(ctx: &Ctx, id: JobId, series: &str, number: u32) -> R
             })
             .await?;
         if closed {
-            tracing::info!(job.id = %id, series, round = number, contributors = due.parts.len(), "a round closed");
+            tracing::info!(job.id = %id, series, round = number, contributors = due.submissions.len(), "a round closed");
             // First notify the waiting workers, then clean up.
             ctx.changes().notify_job(id);
-            for submission in &due.submissions {
+            for (submission, _) in &due.submissions {
                 object::remove(&ctx.store, &Path::from(submission.object.clone())).await.map_err(object_error)?;
+            }
+            if !due.masked.is_empty() {
+                object::remove(&ctx.store, &sum_path(id, series, number, &due)).await.map_err(object_error)?;
             }
             let unfinished = Path::from(format!("uploads/{id}/{series}/{number}"));
             object::remove_all(&ctx.store, &unfinished).await.map_err(object_error)?;
             return Ok(true);
         }
     }
+}
+
+/// Returns the path of the opened sum of a masked round, which goes when the round closes.
+fn sum_path(id: JobId, series: &str, number: u32, due: &DueRound) -> Path {
+    Path::from(format!("submissions/{id}/{series}/{number}-sum-{}", name(due)))
+}
+
+/// Writes the mean of a round; returns its digest. The mean of a group's opened sum is one of its parts.
+async fn write_mean(
+    ctx: &Ctx,
+    id: JobId,
+    planned: &PlannedSeries,
+    number: u32,
+    due: &DueRound,
+    form: VectorForm,
+    object: &Path,
+) -> Result<String, Error> {
+    let mut parts = due.parts.clone();
+    if !due.masked.is_empty() {
+        let row = load_job(ctx.db.read(), id).await?;
+        let to = sum_path(id, &planned.series.name, number, due);
+        let masked::OpenedSum { path, weight } = masked::open_sum(ctx, &row, planned, number, &due.masked, to).await?;
+        parts.push(MeanPart { path, weight });
+    }
+    average::mean(&ctx.store, &parts, form, object).await.map_err(object_error)
 }
 
 /// Returns the series, and the present input of the round's close, outside any transaction; `None` when it is not due.
@@ -131,24 +164,45 @@ async fn due(
         .filter(participant::Column::State.is_in(PartState::OUT.map(ColumnEnum::to_text)))
         .all(connection)
         .await?;
-    let is_incomplete = series.contributors(number).any(|dataset| {
+    let group = series.masked.as_ref();
+    let is_masked = |dataset: DatasetId| group.is_some_and(|group| group.index(dataset).is_some());
+    let survivors = match group {
+        None => None,
+        Some(_) => match masked::survivors(connection, row, planned, number).await? {
+            // Not before the sum can be opened.
+            None => return Ok(None),
+            survivors => survivors,
+        },
+    };
+    let is_incomplete = series.contributors(number).filter(|dataset| !is_masked(*dataset)).any(|dataset| {
         !rows.iter().any(|submission| submission.dataset_id == dataset.0)
             && !absent.iter().any(|part| part.dataset_id == dataset.0)
     });
+    let is_counted = |dataset: DatasetId| {
+        let index = group.and_then(|group| group.index(dataset));
+        index.is_none_or(|index| survivors.is_some_and(|survivors| survivors.contains(index)))
+    };
+    let rows: Vec<_> = rows.into_iter().filter(|row| is_counted(row.dataset_id.into())).collect();
     let quorum = rows.len() >= series.quorum as usize;
     if rows.is_empty() || !quorum || (is_incomplete && ctx.now() < open.deadline) {
         return Ok(None);
     }
     // In the order of the spec, not of arrival: equal submissions give equal bits.
-    let (mut submissions, mut parts) = (Vec::new(), Vec::new());
+    let mut submissions = Vec::new();
+    let mut parts = Vec::new();
+    let mut masked = Vec::new();
     for (dataset, weight) in &series.weights {
-        if let Some(submission) = rows.iter().find(|submission| submission.dataset_id == dataset.0) {
-            parts.push(MeanPart { path: Path::from(submission.object.clone()), weight: *weight });
-            submissions.push(submission.clone());
+        let Some(submission) = rows.iter().find(|submission| submission.dataset_id == dataset.0) else { continue };
+        let path = Path::from(submission.object.clone());
+        if is_masked(*dataset) {
+            masked.push(MaskedPart { dataset: *dataset, path, weight: *weight });
+        } else {
+            parts.push(MeanPart { path, weight: *weight });
         }
+        submissions.push((submission.clone(), *weight));
     }
     let length = open.length.unwrap_or(0).max(0) as u64;
-    Ok(Some(DueRound { open, submissions, parts, length }))
+    Ok(Some(DueRound { open, submissions, parts, masked, length }))
 }
 
 #[expect(clippy::too_many_arguments, reason = "all that a closed round is made of, in its one place")]
@@ -168,18 +222,23 @@ async fn close(
         .filter(submission::Column::JobId.eq(row.id))
         .filter(submission::Column::Series.eq(&series.name))
         .filter(submission::Column::Round.eq(number as i32))
-        .filter(submission::Column::DatasetId.is_in(due.submissions.iter().map(|submission| submission.dataset_id)))
+        .filter(
+            submission::Column::DatasetId.is_in(due.submissions.iter().map(|(submission, _)| submission.dataset_id)),
+        )
         .exec(tx)
         .await?;
     // As read in this transaction.
     let closed = round::Model {
         closed_at: Some(ctx.now()),
-        contributors: due.parts.len() as i32,
+        contributors: due.submissions.len() as i32,
         digest: Some(digest.to_owned()),
         object: Some(object.to_string()),
         ..due.open.clone()
     };
     closed.into_active_model().reset_all().update(tx).await?;
+    if series.masked.is_some() {
+        masked::remove(tx, row.id, Some((&series.name, number))).await?;
+    }
     if number < series.rounds {
         open(ctx, tx, &row, planned, number + 1).await?;
     }
@@ -188,7 +247,7 @@ async fn close(
     let event = LogEvent::Closed {
         series: place as u32,
         round: number,
-        contributors: due.parts.len() as u32,
+        contributors: due.submissions.len() as u32,
         of: series.contributors(number).count() as u32,
     };
     job_log::note(ctx, tx, row.id, None, event).await?;
@@ -205,10 +264,10 @@ async fn close(
 
 fn name(due: &DueRound) -> String {
     let mut hasher = Sha256::new();
-    for (submission, part) in due.submissions.iter().zip(&due.parts) {
+    for (submission, weight) in &due.submissions {
         hasher.update(submission.dataset_id.as_bytes());
         hasher.update(submission.digest.as_bytes());
-        hasher.update(part.weight.to_le_bytes());
+        hasher.update(weight.to_le_bytes());
     }
     hex::encode(&hasher.finalize()[..16])
 }

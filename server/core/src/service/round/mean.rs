@@ -18,7 +18,7 @@ use crate::service::lease::{self, ActiveLease};
 /// The longest wait that a worker may request, seconds.
 pub const LONGEST_WAIT: u32 = 60;
 /// The interval of queries for changes by other replicas or by time.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// The mean of a closed round.
 #[derive(Debug, Clone, PartialEq)]

@@ -194,7 +194,7 @@ impl TestTraining {
 
     /// Returns the event of one payment of a site.
     pub(super) fn event(&self, index: usize) -> Event {
-        self.spec().private_event(&self.spec().participants[index]).unwrap()
+        self.spec().private_event(&self.spec().participants[index], 3).unwrap()
     }
 
     /// Returns the number of a site's requests for randomness of a purpose.
@@ -208,6 +208,11 @@ impl TestTraining {
 
     pub(super) fn submissions(&self, index: usize) -> usize {
         self.server.state().vectors.values().filter(|round| round.contains_key(&index)).count()
+    }
+
+    /// Returns the number of masked rounds with a site's sum.
+    pub(super) fn sums(&self, index: usize) -> usize {
+        self.server.state().sums.values().filter(|round| round.contains_key(&index)).count()
     }
 
     /// Returns the rounds after which the lead measured in a series, in order.

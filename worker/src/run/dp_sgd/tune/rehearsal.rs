@@ -24,7 +24,9 @@ use undertone_proto::vector::{self, VectorForm};
 use crate::dp::randomness::{Purpose, Randomness};
 use crate::dp::release::Outgoing;
 use crate::run::dp_sgd::error::TrainingError;
-use crate::run::{Artifacts, Averaging, RoundAverage, RoundKey, RoundProgress, RunContext, RunError, StopReason};
+use crate::run::{
+    Artifacts, Averaging, MaskedAveraging, RoundAverage, RoundKey, RoundProgress, RunContext, RunError, StopReason,
+};
 use crate::site::clearance::{Clearance, PublicProof};
 
 /// The period in which a waiting participant checks the clock.
@@ -297,6 +299,11 @@ impl Averaging for RehearsalExchange<'_, '_> {
             state.averages.remove(&key.round).map(|(mean, _)| mean)
         })?;
         Ok(RoundAverage { mean, contributors: count as u32 })
+    }
+
+    fn masking(&mut self, _: &str) -> Option<&mut dyn MaskedAveraging> {
+        // The vectors stay in this process: masks would hide them from no one.
+        None
     }
 
     fn promised_audit(&self) -> Option<AuditPlan> {

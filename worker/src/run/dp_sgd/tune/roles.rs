@@ -140,6 +140,7 @@ impl<'a> RoleAssignment<'a> {
                 purpose: DatasetUse::Participate,
                 units: *units,
                 charge: None,
+                site_key: None,
             };
         let participants = spec.participants.iter().zip(&self.role_units).enumerate().map(participant).collect();
         Manifest {

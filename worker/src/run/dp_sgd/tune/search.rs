@@ -80,6 +80,9 @@ impl TuneSearch {
         if spec.selection.is_some() {
             return refuse("the spec leaves the choice to a selection at the sites: tune it without `selection`");
         }
+        if spec.secure_aggregation.is_some() {
+            return refuse("the spec shares the noise of a group: tune it without `secure_aggregation`");
+        }
         let others = spec.participants.len().saturating_sub(1);
         if others == 0 {
             return refuse("the spec has one participant only: add those whose data are to be learned from");

@@ -20,7 +20,9 @@ use uuid::Uuid;
 
 use super::{PrivacyGoal, SettingGrid, TrialResult, TuneError, TuneSearch, tune};
 use crate::site::gate::prove_public;
-use crate::site::policy::{DatasetRules, LifetimeLimits, LongestUnits, ReleasePeriods, RequiredApproval};
+use crate::site::policy::{
+    AggregationRules, DatasetRules, LifetimeLimits, LongestUnits, ReleasePeriods, RequiredApproval,
+};
 use crate::speech::dataset::{Description, Split, Writer};
 use crate::speech::features::Treatment;
 
@@ -87,6 +89,7 @@ pub(crate) fn spec() -> Spec {
         private: Some(Rounds::new(12, Optimizer::Sgd { learning_rate: 0.001, momentum: 0.5 })),
         audit: None,
         selection: None,
+        secure_aggregation: None,
         weights: AverageWeights::Equal,
         spare_releases: 2,
         checkpoint_every: 10,
@@ -109,6 +112,7 @@ fn rules(visibility: Visibility) -> DatasetRules {
         most_cost_per_job: None,
         release_periods: ReleasePeriods::default(),
         longest_units: LongestUnits::default(),
+        secure_aggregation: AggregationRules::default(),
         limits: LifetimeLimits::default(),
     }
 }

@@ -44,6 +44,7 @@ pub(in crate::run::dp_sgd) fn spec() -> Spec {
         private: Some(rounds),
         audit: None,
         selection: None,
+        secure_aggregation: None,
         weights: AverageWeights::Equal,
         spare_releases: 4,
         checkpoint_every: 6,
@@ -127,6 +128,7 @@ pub(super) fn manifest(spec: Spec) -> Manifest {
             event: Event::NonPrivate,
             releases: 100,
         }),
+        site_key: None,
     };
     Manifest {
         job: JobId(Uuid::from_u128(1000)),

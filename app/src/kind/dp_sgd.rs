@@ -105,6 +105,7 @@ impl Card for Spec {
         facts.extend(description::describe_clipping(self).map(|clipping| ("Clipping", clipping)));
         facts
             .extend(self.selection.as_ref().map(|selection| ("Selection", description::describe_selection(selection))));
+        facts.extend(description::describe_masks(self).map(|masks| ("Secure aggregation", masks)));
         if let Some(audit) = self.audit {
             facts.push((
                 "Audit",

@@ -146,7 +146,7 @@ on_both! {
     }
 
     async fn cancelled_job_leaves_no_message(app: &TestApp) {
-        let mut group = TestGroup::new(&app.ctx, 3, 2, 0, 1).await;
+        let group = TestGroup::new(&app.ctx, 3, 2, 0, 1).await;
         group.send_advertisements(&[0, 1]).await;
         assert_eq!(count_rows(&app.ctx).await, (2, 1));
         job::cancel(&app.ctx, &group.world.sites[0].steward, group.job.summary.id).await.unwrap();

@@ -8,7 +8,7 @@ use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng as _;
 use sha2::{Digest as _, Sha256};
 use undertone_api::job::dp_sgd::{AcousticModel, AverageWeights, SecureAggregation, Spec};
-use undertone_api::job::{Job, JobKind as _, MaskedGroup};
+use undertone_api::job::{Job, MaskedGroup};
 use undertone_api::signed::Manifest;
 use undertone_secure_aggregation::journal::{RoundJournal, RoundRecord};
 use undertone_secure_aggregation::message::{Advertisement, Reveal, SealedShares, SurvivorSignature};

@@ -182,6 +182,10 @@ pub struct PlanParty {
     /// it is infinite or cannot be computed, or if there is no budget.
     #[serde(default)]
     pub tight_epsilon: Option<f64>,
+    /// ε of the job by itself at δ against the server with all other sites, rounded up: only the own noise of the site is
+    /// left then. Absent for a job without masks, if it is infinite, or without a budget.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub insider_epsilon: Option<f64>,
     /// The resulting ε of the account by the number of rounds.
     #[serde(default)]
     pub curve: EpsilonCurve,

@@ -47,6 +47,10 @@ impl PlanParty {
             rounds_that_fit,
             epochs_that_fit: passes(rounds_that_fit),
             tight_epsilon: None,
+            insider_epsilon: budget.and_then(|budget| {
+                let event = charge.event.to_insider()?;
+                epsilon_alone(&Charge { event, ..charge.clone() }, budget.delta())
+            }),
             curve: priced.zip(quote).map(|(priced, quote)| priced.curve(quote)).unwrap_or_default(),
             releases_that_fit: AccountQuote::paying(&balance, &charge).releases_that_fit(),
             accounts: match quote {

@@ -24,11 +24,11 @@ use crate::component::chart::ChartFigure;
 use crate::words;
 
 pub use plan::{
-    DatasetPart, FrozenParts, ModelLayers, ScheduleShape, SelectionPlan, StepOptimizer, StepOptions, TermPlan,
-    TermPlans, TrainingPlan,
+    DatasetPart, FrozenParts, GroupPlan, ModelLayers, ScheduleShape, SelectionPlan, StepOptimizer, StepOptions,
+    TermPlan, TermPlans, TrainingPlan,
 };
 pub use planner::{Planner, propose_training, rehearse_training, save_training};
-pub use price::{PartyVerdict, PlanPrices, TermEffect, price_plan};
+pub use price::{MaskEffect, PartyVerdict, PlanPrices, TermEffect, price_plan};
 
 /// Reads a draft as a plan; also returns the paths that the plan cannot represent.
 #[cfg(feature = "ssr")]
@@ -117,6 +117,7 @@ impl Card for Spec {
         facts.extend(description::describe_clipping(self).map(|clipping| ("Clipping", clipping)));
         facts
             .extend(self.selection.as_ref().map(|selection| ("Selection", description::describe_selection(selection))));
+        facts.extend(description::describe_masks(self).map(|masks| ("Secure aggregation", masks)));
         if let Some(audit) = self.audit {
             facts.push((
                 "Audit",

@@ -69,6 +69,10 @@ fn render_cost(review: &JobReview) -> AnyView {
         }
         _ => "it exceeds the limit and would be refused".to_owned(),
     };
+    let insider = cost.insider_epsilon.map(|epsilon| {
+        let text = format!("ε {} for this job by itself: the noise of this site is left", words::epsilon(epsilon));
+        view! { <div><dt>"If the server and the other sites collude"</dt><dd>{text}</dd></div> }
+    });
     // Each limit bounds all jobs, so the job is charged to every limited unit.
     let accounts = cost.accounts.iter().map(|account| view! { <li>{words::account(account)}</li> }).collect_view();
     view! {
@@ -77,6 +81,7 @@ fn render_cost(review: &JobReview) -> AnyView {
                 <div><dt>"Releases"</dt><dd>{words::releases(cost.charge.releases, &cost.charge.event)}</dd></div>
                 <div><dt>"Protected"</dt><dd>{words::each(cost.charge.unit)}</dd></div>
                 <div><dt>"This job by itself"</dt><dd>{own}</dd></div>
+                {insider}
                 <div><dt>"Account after this job"</dt><dd>{balance}</dd></div>
                 {(cost.accounts.len() > 1).then(|| view! { <div><dt>"All charged accounts"</dt><dd><ul>{accounts}</ul></dd></div> })}
                 {cost.left.map(|left| view! { <div><dt>"Left for all other jobs, for life"</dt><dd>{format!("ε {}", words::epsilon_left(left))}</dd></div> })}

@@ -73,6 +73,10 @@ pub struct PartyCharges {
     pub renyi: Option<CertifiedFigure>,
     /// The tight ε of the counted releases; absent if there is none to compute.
     pub tight: Option<CertifiedFigure>,
+    /// ε of the counted releases against the server with all other sites, which leave the site's own noise; absent unless the
+    /// vectors were added under masks. The other figures hold against the server with the colluding sites of the spec.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub insider: Option<CertifiedFigure>,
     /// The state of the lifetime account at the time of the certificate.
     pub account: AccountPosition,
     /// The site's receipts for this job.
@@ -149,7 +153,8 @@ pub struct ReleaseMechanism {
     /// The largest change of the sum in L2 by one neighbouring change: the clip by construction, twice the clip if a
     /// unit is replaced.
     pub sensitivity: Option<f64>,
-    /// Standard deviation of the noise in each coordinate of a step's sum: z times the clip.
+    /// Standard deviation of the noise in each coordinate of a step's sum: z times the clip; under masks that of the least
+    /// number of honest sites together.
     pub noise: Option<f64>,
 }
 
@@ -171,7 +176,10 @@ impl UnitSampling {
     /// Returns the sampling that is part of an event, or of each of its steps.
     pub fn from_event(event: &Event) -> Self {
         match event.innermost() {
-            Event::PoissonSampledGaussian { sampling_rate, .. } => Self::Poisson { rate: sampling_rate.get() },
+            Event::PoissonSampledGaussian { sampling_rate, .. }
+            | Event::PoissonSampledDistributedDiscreteGaussian { sampling_rate, .. } => {
+                Self::Poisson { rate: sampling_rate.get() }
+            }
             _ => Self::Everything,
         }
     }

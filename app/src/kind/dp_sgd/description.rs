@@ -172,13 +172,16 @@ pub(super) fn describe_consent(spec: &Spec, dataset: DatasetId, charge: Option<&
         words::plural(rounds.rounds.into(), "round"),
         words::count(spec.spare_releases.into()),
     ));
+    let z = noise.noise_multiplier;
+    let own = spec.masks().map_or(z.get(), |masks| masks.site_multiplier(z));
     lines.push(format!(
         "Each release is a sum over a secret random sample that includes each {unit} with probability {}: every \
          {unit}'s gradient, {}, with Gaussian noise of {} times that norm.",
         words::number(party.sampling_rate.get()),
         describe_clip(noise),
-        words::number(noise.noise_multiplier.get()),
+        words::number(own),
     ));
+    lines.extend(describe_masks(spec));
     if let Some(choice) = &spec.selection {
         lines.push(format!(
             "Every round runs several times: {}. The other runs never leave the site, and a round is charged as a \
@@ -199,6 +202,21 @@ pub(super) fn describe_consent(spec: &Spec, dataset: DatasetId, charge: Option<&
     lines
 }
 
+/// Describes secure aggregation; `None` for a job without it.
+pub(super) fn describe_masks(spec: &Spec) -> Option<String> {
+    let masks = spec.masks()?;
+    let z = spec.members().next()?.noise?.noise_multiplier.get();
+    Some(format!(
+        "The server learns the sum of the vectors of at least {} of {} sites and no single vector. At least {} of them are \
+         honest while at most {} collude with the server, and their noise together is {} times the clip.",
+        masks.smallest_group,
+        spec.members().count(),
+        masks.honest(),
+        masks.colluding,
+        words::number(z)
+    ))
+}
+
 /// Describes the clipping of private parties; `None` if they clip gradients as a whole.
 pub(super) fn describe_clipping(spec: &Spec) -> Option<String> {
     let all = spec.participants.iter().filter_map(|party| party.noise);
@@ -212,9 +230,12 @@ pub(super) fn describe_clipping(spec: &Spec) -> Option<String> {
 #[cfg(all(test, feature = "ssr"))]
 mod tests {
     use undertone_api::job::JobKind as _;
-    use undertone_api::job::dp_sgd::{Clipping, Ema, ModelPart, Precision, RateSchedule, RecurrentCell, Spec};
+    use undertone_api::job::dp_sgd::{
+        Clipping, Ema, ModelPart, Precision, RateSchedule, RecurrentCell, SecureAggregation, Spec,
+    };
+    use undertone_privacy::NoiseMultiplier;
 
-    use super::{describe_consent, describe_model, describe_releases, describe_rounds};
+    use super::{describe_consent, describe_masks, describe_model, describe_releases, describe_rounds};
     use crate::kind::dp_sgd::TrainingPlan;
     use crate::testing::example;
 
@@ -268,6 +289,24 @@ mod tests {
         }
         let lead = spec.participants[0].dataset;
         assert_eq!(describe_consent(&spec, lead, None), Vec::<String>::new(), "it pays nothing");
+    }
+
+    /// Noise of 1.5 with four honest sites: each adds half of it.
+    #[test]
+    fn masked_sums_are_described_with_both_noises() {
+        let mut spec = spec(|_| ());
+        assert_eq!(describe_masks(&spec), None);
+        spec.secure_aggregation = Some(SecureAggregation::new(5, 1));
+        for noise in spec.participants.iter_mut().filter_map(|party| party.noise.as_mut()) {
+            noise.noise_multiplier = NoiseMultiplier::new(1.5).expect("positive");
+        }
+        let text = describe_masks(&spec).expect("it has masks");
+        assert!(text.contains("at least 5 of") && text.contains("At least 4 of them are honest"), "{text}");
+        assert!(text.ends_with("their noise together is 1.5 times the clip."), "{text}");
+        let datasets = example::datasets();
+        let ours = datasets.iter().find(|dataset| spec.cost(dataset).is_some()).expect("somebody pays");
+        let consent = describe_consent(&spec, ours.id, spec.cost(ours).as_ref()).join(" ");
+        assert!(consent.contains("with Gaussian noise of 0.75 times that norm"), "{consent}");
     }
 
     #[test]

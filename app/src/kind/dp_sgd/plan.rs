@@ -3,6 +3,7 @@
 
 #[cfg(feature = "ssr")]
 mod draft;
+mod group;
 mod layers;
 mod rows;
 mod steps;
@@ -21,6 +22,7 @@ use undertone_api::model::InitialModelChoice;
 use undertone_api::problem::Violation;
 use undertone_privacy::{NoiseMultiplier, PrivacyUnit, SamplingRate, calibrate};
 
+pub use group::GroupPlan;
 pub use layers::{FrozenParts, ModelLayers};
 pub use steps::{ScheduleShape, StepOptimizer, StepOptions};
 pub use terms::{TermPlan, TermPlans};
@@ -104,6 +106,9 @@ pub struct TrainingPlan {
     /// The private selection at every private party.
     #[serde(default)]
     pub trials: SelectionPlan,
+    /// Secure aggregation of the private arm.
+    #[serde(default)]
+    pub group: GroupPlan,
     /// The terms that the owners set.
     #[serde(default)]
     pub terms: TermPlans,
@@ -179,6 +184,7 @@ impl TrainingPlan {
             frozen: FrozenParts::default(),
             steps: StepOptions::default(),
             trials: SelectionPlan::default(),
+            group: GroupPlan::default(),
             terms: TermPlans::default(),
             initial: String::new(),
             rows: rows::first_rows(lead),
@@ -292,7 +298,7 @@ impl TrainingPlan {
             initial_model: Some(self.initial.clone()).filter(|digest| !digest.is_empty()),
             participants,
             open_terms: if self.private { self.terms.open_terms(self.rounds) } else { Vec::new() },
-            secure_aggregation: None,
+            secure_aggregation: self.group.terms().filter(|_| self.private),
             rehearsal: None,
             tests,
             warm_start: WarmStart { epochs: self.epochs, batch: self.batch, learning_rate: self.warm_rate, seed: 1 },

@@ -5,9 +5,10 @@ use undertone_api::budget::AccountStanding;
 use undertone_api::dataset::{Dataset, Visibility};
 use undertone_api::id::DatasetId;
 use undertone_api::job::dp_sgd::{Arm, Spec};
-use undertone_api::job::{JobKind, TermRange};
+use undertone_api::job::{Charge, JobKind, TermRange};
 use undertone_api::plan::{
-    AffordableRounds, EpsilonCurve, FittingChange, PlanParameter, PricedPlan, RoundedKind as _, least_noise, offers,
+    AffordableRounds, EpsilonCurve, FittingChange, PlanParameter, PricedPlan, RoundedKind as _, epsilon_alone,
+    least_noise, offers,
 };
 use undertone_privacy::Event;
 
@@ -43,6 +44,8 @@ pub enum PartyVerdict {
         others: Vec<(String, bool)>,
         /// The effect of the terms that its owner sets; `None` if the plan leaves none to it.
         terms: Option<TermEffect>,
+        /// The effect of secure aggregation; `None` without it.
+        masks: Option<MaskEffect>,
     },
     /// The plan cannot be priced.
     Unpriced(String),
@@ -55,6 +58,15 @@ pub struct TermEffect {
     pub epsilon: (f64, f64),
     /// Whether each of them fits into the account.
     pub fits: (bool, bool),
+}
+
+/// The effect of secure aggregation on a member of the group.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct MaskEffect {
+    /// The job's ε by itself against the server with the other sites; infinite if it has none.
+    pub insider: f64,
+    /// The noise of a site alone over the noise that it adds in the group, for the same z.
+    pub saving: f64,
 }
 
 /// The effect of a plan on all parties.
@@ -71,6 +83,9 @@ pub struct PlanPrices {
 /// Prices a plan, on the balances from the time when the page was made.
 pub fn price_plan(spec: &Spec, datasets: &[Dataset], standings: &[(DatasetId, Vec<AccountStanding>)]) -> PlanPrices {
     let balances = collect_balances(datasets, standings);
+    // Under masks the price depends on the dimension, which a plan leaves to its datasets.
+    let settled = spec.masks().is_some().then(|| spec.clone().settle(datasets));
+    let spec = settled.as_ref().unwrap_or(spec);
     let priced = PricedPlan::from_spec(spec, datasets, &balances);
     let extremes =
         specs_at_ends(spec).map(|specs| specs.map(|spec| (PricedPlan::from_spec(&spec, datasets, &balances), spec)));
@@ -127,10 +142,19 @@ fn price_party(
             exact,
             others: others(dataset, &charge, standings, Some(priced.rounds)),
             terms: None,
+            masks: find_mask_effect(spec, dataset, &charge, standing),
         },
         Err(NoPayment::NoBudget) => PartyVerdict::NoBudget,
         Err(NoPayment::Unpriced(why)) => PartyVerdict::Unpriced(why),
     }
+}
+
+fn find_mask_effect(spec: &Spec, dataset: &Dataset, charge: &Charge, standing: &AccountStanding) -> Option<MaskEffect> {
+    let z = spec.party(dataset.id)?.noise?.noise_multiplier;
+    let saving = z.get() / spec.masks()?.site_multiplier(z);
+    let insider = Charge { event: charge.event.to_insider()?, ..charge.clone() };
+    let delta = standing.balance.budget()?.delta();
+    Some(MaskEffect { insider: epsilon_alone(&insider, delta).unwrap_or(f64::INFINITY), saving })
 }
 
 /// Returns the specs with the values of all open terms that protect most, and with those that protect least; `None` if no
@@ -243,6 +267,30 @@ mod tests {
         };
         assert_eq!(open.iter().map(|effect| effect.fits.0).collect::<Vec<_>>(), fits(8.0));
         assert_eq!(open.iter().map(|effect| effect.fits.1).collect::<Vec<_>>(), fits(0.5));
+    }
+
+    /// Three private sites of which one may collude: two are honest in each sum.
+    #[test]
+    fn masks_cost_about_the_same_and_state_both_guarantees() {
+        let one = |plan: &mut TrainingPlan| plan.parts.iter_mut().for_each(|part| part.noise = 2.0);
+        let plain = verdicts(one);
+        let masked = verdicts(|plan| {
+            one(plan);
+            plan.group.on = true;
+        });
+        let effects: Vec<_> = masked
+            .iter()
+            .filter_map(|verdict| match verdict {
+                PartyVerdict::Pays { payment, masks, .. } => Some((payment.own, (*masks)?)),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(effects.len(), payments(&plain).len(), "each payer is a member");
+        for ((payment, _), (own, masks)) in payments(&plain).into_iter().zip(effects) {
+            assert!(own > payment.own && own < 1.2 * payment.own, "{own} {}", payment.own);
+            assert!(masks.insider > 1.3 * own, "{own} {}", masks.insider);
+            assert!((masks.saving - 2.0_f64.sqrt()).abs() < 1e-3, "{}", masks.saving);
+        }
     }
 
     #[test]

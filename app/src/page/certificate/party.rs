@@ -89,6 +89,7 @@ fn render_charge(charged: &PartyCharges) -> AnyView {
         <div class="figures">
             {render_figure("Rényi, for this job alone", charged.renyi, "From a Rényi curve, as the ledgers add up over jobs. The ε of several jobs do not add up.")}
             {render_figure("Tight, for this job alone", charged.tight, "Noise, sampling and the maximum number of releases were fixed in the signed manifest before the first release; a job that stopped early is priced in full. Never add it to the ε of another job.")}
+            {charged.insider.map(|figure| render_figure("If the server and the other sites collude", Some(figure), "From a Rényi curve: the noise of this site is left then. The other figures assume as many honest sites as the manifest states."))}
         </div>
         {(releases.in_the_clear > 0).then(|| view! {
             <p class="in-the-clear">{format!("Also {}. No ε covers them.", words::plural(releases.in_the_clear, "exact release"))}</p>

@@ -40,6 +40,7 @@ pub async fn plan(ctx: &Ctx, actor: &Actor, new: &NewPlan) -> Result<Plan, Error
     let ResolvedProposal { job, violations: unusable, .. } = resolved;
     let mut violations = job::violations(&job, &datasets);
     violations.extend(unusable);
+    let job = if violations.is_empty() { state_dimension(job, &datasets) } else { job };
     let balances = balances(ctx, &job.spec, &datasets).await?;
     let rule =
         consortium::in_force(ctx.db.read(), [new.consortium.0]).await?.remove(&new.consortium.0).unwrap_or_default();
@@ -120,6 +121,12 @@ impl PlanInput {
             .collect();
         PlanFigures { parties, buys: priced.as_ref().and_then(AffordableRounds::from_plan), together }
     }
+}
+
+/// Returns a valid job under masks with its dimension, on which its price depends. Other jobs are unchanged.
+fn state_dimension(job: NewJob, datasets: &[Dataset]) -> NewJob {
+    let is_masked = matches!(&job.spec, Spec::DpSgd(spec) if spec.masks().is_some());
+    if is_masked { NewJob { spec: job.spec.settle(datasets), ..job } } else { job }
 }
 
 /// Returns every charged dataset of a job, with its charge.

@@ -4,8 +4,8 @@
 use undertone_api::job::dp_sgd::{Ema, Optimizer, RateSchedule, Rounds, SelectionOptions, Spec};
 
 use super::{
-    DatasetPart, FrozenParts, ModelLayers, ScheduleShape, SelectionPlan, StepOptimizer, StepOptions, TermPlans,
-    TrainingPlan,
+    DatasetPart, FrozenParts, GroupPlan, ModelLayers, ScheduleShape, SelectionPlan, StepOptimizer, StepOptions,
+    TermPlans, TrainingPlan,
 };
 
 impl TrainingPlan {
@@ -31,6 +31,7 @@ impl TrainingPlan {
             initial: spec.initial_model.clone().unwrap_or_default(),
             rows: spec.model.rows.as_deref().map_or_else(String::new, super::rows::write_rows),
             terms: TermPlans::from_spec(spec, &first.terms),
+            group: GroupPlan::from_terms(spec.secure_aggregation.as_ref()),
             trials: spec.selection.as_ref().map_or_else(SelectionPlan::default, convert_trials),
             ..*first
         };

@@ -10,7 +10,7 @@ use undertone_api::signed::ModelOrigin;
 use undertone_api::table::TableSchema;
 use undertone_privacy::PrivacyUnit;
 
-use super::{FrozenParts, ModelLayers, ScheduleShape, StepOptimizer, StepOptions, TermPlan, TrainingPlan};
+use super::{FrozenParts, GroupPlan, ModelLayers, ScheduleShape, StepOptimizer, StepOptions, TermPlan, TrainingPlan};
 use crate::testing::example;
 
 #[test]
@@ -35,6 +35,19 @@ fn first_plan_fits_every_budget() {
         let cost = standing.balance.price(&charge.event, charge.adjacency).expect("the event has a price");
         standing.balance.check(&cost, charge.releases).expect("the plan fits");
     }
+}
+
+#[test]
+fn plan_of_a_group_is_valid_and_restored_from_its_spec() {
+    let (datasets, standings) = (example::datasets(), example::standings());
+    let first = TrainingPlan::first(&datasets, &standings).expect("there are datasets");
+    let mut plan = TrainingPlan { group: GroupPlan { on: true, ..GroupPlan::default() }, ..first.clone() };
+    plan.parts.iter_mut().for_each(|part| part.noise = 2.0);
+    let spec = plan.spec(&datasets).expect("every number is in range");
+    assert_eq!(spec.check(&datasets), Vec::new());
+    assert_eq!(TrainingPlan::from_spec(&plan.title, &spec, &first).group, plan.group);
+    plan.private = false;
+    assert_eq!(plan.spec(&datasets).expect("every number is in range").secure_aggregation, None);
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! The planner's advanced settings: the model, the warm start, clipping, optimizer, exchange, private selection.
+//! The planner's advanced settings: the model, the warm start, clipping, optimizer, exchange, private selection, secure
+//! aggregation.
 //! Collapsed by default; the summary line shows the number of violations within.
 
 use leptos::prelude::*;
@@ -25,6 +26,7 @@ const HERE: &[&str] = &[
     "exchange",
     "evaluate_every",
     "selection",
+    "secure_aggregation",
 ];
 
 const CELLS: &ChoiceTable<RecurrentCell> =
@@ -70,6 +72,7 @@ pub(super) fn render_advanced(plan: RwSignal<TrainingPlan>, shown: &TrainingPlan
         render_group("Clipping", render_clipping(plan, shown)),
         render_group("Local steps", render_steps(plan, shown)),
         render_group("Selection", render_selection(plan, shown)),
+        render_group("Secure aggregation", render_masks(plan, shown)),
     ];
     view! {
         <details class="more advanced">
@@ -356,6 +359,52 @@ fn render_selection(plan: RwSignal<TrainingPlan>, shown: &TrainingPlan) -> Vec<A
                     make_setter(plan, |plan, value| plan.trials.development = value as u32),
                 ),
                 render_hint("A round costs more than one run and less than all runs."),
+            ],
+        ),
+    ]
+}
+
+fn render_masks(plan: RwSignal<TrainingPlan>, shown: &TrainingPlan) -> Vec<AnyView> {
+    let group = shown.group;
+    let field = form_field(
+        "plan[group][smallest]",
+        "secure_aggregation.smallest_group",
+        "Fewest private sites of a sum; the others may drop out of a round",
+    );
+    let colluding = form_field(
+        "plan[group][colluding]",
+        "secure_aggregation.colluding",
+        "Private sites that may collude with the server",
+    );
+    vec![
+        render_checkbox(
+            "plan[group][on]".to_owned(),
+            "The server learns the sum of the private sites' vectors and no single vector",
+            group.on,
+            make_setter(plan, |plan, value| plan.group.on = value),
+        ),
+        PlanViolations::render_at("secure_aggregation"),
+        PlanViolations::render_at("secure_aggregation.clip_steps"),
+        render_when(
+            plan,
+            |plan| plan.group.on,
+            vec![
+                field.number(
+                    f64::from(group.smallest),
+                    (2.0, 50.0),
+                    true,
+                    make_setter(plan, |plan, value| plan.group.smallest = value as u8),
+                ),
+                colluding.number(
+                    f64::from(group.colluding),
+                    (0.0, 48.0),
+                    true,
+                    make_setter(plan, |plan, value| plan.group.colluding = value as u8),
+                ),
+                render_hint(
+                    "z is then the noise of the honest sites together, so each site adds less. The private sites need the \
+                     same z, clip and clipping.",
+                ),
             ],
         ),
     ]

@@ -12,7 +12,7 @@ use undertone_privacy::ledger::FilterKind;
 
 use crate::component::gauge::Gauge;
 use crate::kind::cost::render_violations;
-use crate::kind::dp_sgd::{PartyVerdict, PlanPrices, TermEffect, TrainingPlan};
+use crate::kind::dp_sgd::{MaskEffect, PartyVerdict, PlanPrices, TermEffect, TrainingPlan};
 use crate::standing::Payment;
 use crate::words;
 
@@ -79,15 +79,19 @@ fn render_verdict(verdict: PartyVerdict) -> AnyView {
             view! { <p class="bad-text">"Its owner has not set a budget for this unit."</p> }.into_any()
         }
         PartyVerdict::Unpriced(why) => view! { <p class="bad-text">{why}</p> }.into_any(),
-        PartyVerdict::Pays { payment, rounds_that_fit, epochs, least_noise, exact, others, terms, .. } => {
+        PartyVerdict::Pays { payment, rounds_that_fit, epochs, least_noise, exact, others, terms, masks, .. } => {
             let Payment { reading, ghost, .. } = *payment;
-            let room = describe_room(rounds_that_fit, epochs.1, least_noise);
+            let room = match masks {
+                Some(_) => format!("{}.", describe_room(rounds_that_fit, epochs.1)),
+                None => format!("{}; {}.", describe_room(rounds_that_fit, epochs.1), describe_least_noise(least_noise)),
+            };
             view! {
                 <Gauge reading ghost=Some(ghost)/>
                 <p class="hint" class:bad-text=!ghost.fits>{describe_charge(&payment, epochs.0)}{room}</p>
                 {(payment.filter == FilterKind::Gaussian).then(|| line("Gaussian filter: the first release spends the whole job."))}
                 {ghost.fits.then(|| view! { <p class="hint">{describe_remainder(&payment)}</p> })}
                 {terms.map(|terms| view! { <p class="hint" class:bad-text=!terms.fits.0>{describe_terms(&terms)}</p> })}
+                {masks.map(|masks| line(&describe_masks(masks)))}
                 {(exact > 0).then(|| render_exact_releases(exact))}
                 {others.into_iter().map(|(effect, fits)| view! { <p class="hint" class:bad-text=!fits>{effect}</p> }).collect_view()}
             }
@@ -121,15 +125,28 @@ fn describe_terms(terms: &TermEffect) -> String {
     )
 }
 
+/// Describes the guarantee against the server with the other sites, and the saved noise.
+fn describe_masks(masks: MaskEffect) -> String {
+    let insider = if masks.insider.is_finite() { words::epsilon(masks.insider) } else { "∞".to_owned() };
+    format!(
+        "If the server and the other sites collude: ε {insider} by itself. In the group a site adds {} times less noise than alone.",
+        words::number((masks.saving * 100.0).round() / 100.0)
+    )
+}
+
 /// Describes the account's room.
-fn describe_room(rounds: u32, epochs: f64, least_noise: Option<f64>) -> String {
-    let fit = match rounds {
+fn describe_room(rounds: u32, epochs: f64) -> String {
+    match rounds {
         0 => "No round fits with this noise".to_owned(),
         n => format!("{}, {}, fit in the remaining budget", words::plural(n.into(), "round"), format_passes(epochs)),
-    };
+    }
+}
+
+/// Describes the least noise of a party that adds its noise alone.
+fn describe_least_noise(least_noise: Option<f64>) -> String {
     match least_noise {
-        Some(noise) => format!("{fit}; the least noise for the requested rounds is z {noise}."),
-        None => format!("{fit}; no noise is enough for the requested rounds."),
+        Some(noise) => format!("the least noise for the requested rounds is z {noise}"),
+        None => "no noise is enough for the requested rounds".to_owned(),
     }
 }
 

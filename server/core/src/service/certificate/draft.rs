@@ -183,6 +183,7 @@ async fn load_charges(
         mechanism: price::mechanism(charge, spec.clip(party.dataset)),
         releases,
         renyi: None,
+        insider: None,
         tight: None,
         account: position(connection, account, &reservation).await?,
         receipts: ChainPiece::from_receipts(&pieces),

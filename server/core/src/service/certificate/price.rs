@@ -39,6 +39,9 @@ pub(super) fn mechanism(charge: &Charge, clip: Option<f64>) -> ReleaseMechanism 
         Event::Gaussian { noise_multiplier } | Event::PoissonSampledGaussian { noise_multiplier, .. } => {
             Some(noise_multiplier.get())
         }
+        Event::PoissonSampledDistributedDiscreteGaussian { noise, .. } => {
+            Some(noise.noise.get() * f64::from(noise.contributors.get()).sqrt() / noise.clip.get())
+        }
         _ => None,
     };
     let changes = if charge.adjacency == Adjacency::ReplaceOne { 2.0 } else { 1.0 };
@@ -86,6 +89,7 @@ pub(super) fn compute_figures(mut certificate: Certificate) -> Result<Certificat
         let delta = charged.account.delta.map(Delta::new).transpose()?;
         charged.renyi = delta.map(|delta| renyi(charged, delta)).transpose()?;
         charged.tight = delta.and_then(|delta| tight(charged, delta));
+        charged.insider = delta.map(|delta| insider(charged, delta)).transpose()?.flatten();
         let (adjacency, counted) = (charged.adjacency, charged.releases.counted);
         for other in &mut charged.others {
             let delta = other.account.delta.map(Delta::new).transpose()?;
@@ -164,6 +168,14 @@ fn curve(charged: &PartyCharges) -> Result<Curve, PriceError> {
 fn renyi(charged: &PartyCharges, delta: Delta) -> Result<CertifiedFigure, PriceError> {
     let epsilon = convert::epsilon(&curve(charged)?, delta).map(Epsilon::get);
     Ok(CertifiedFigure::renyi(epsilon, delta.get()))
+}
+
+/// Returns the number against the server with all other sites; `None` for releases without masks.
+fn insider(charged: &PartyCharges, delta: Delta) -> Result<Option<CertifiedFigure>, PriceError> {
+    let Some(event) = charged.mechanism.event.to_insider() else { return Ok(None) };
+    let one = mechanism::curve(&event, charged.adjacency, &OrderGrid::reporting())?;
+    let epsilon = convert::epsilon(&one.times(charged.releases.counted), delta).map(Epsilon::get);
+    Ok(Some(CertifiedFigure::renyi(epsilon, delta.get())))
 }
 
 /// Returns the tight number; `None` where no distribution is known or none fits on a grid: then only the Rényi number

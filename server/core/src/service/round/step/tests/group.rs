@@ -4,12 +4,14 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 
+use object_store::ObjectStoreExt as _;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng as _;
 use sha2::{Digest as _, Sha256};
-use undertone_api::job::dp_sgd::{AcousticModel, AverageWeights, SecureAggregation, Spec};
-use undertone_api::job::{Job, JobKind as _, MaskedGroup};
+use undertone_api::job::dp_sgd::{AcousticModel, AverageWeights, Precision, SecureAggregation, Spec};
+use undertone_api::job::{Job, MaskedGroup};
 use undertone_api::signed::Manifest;
+use undertone_proto::vector::{self, VectorForm};
 use undertone_secure_aggregation::journal::{RoundJournal, RoundRecord};
 use undertone_secure_aggregation::message::{Advertisement, Reveal, SealedShares, SurvivorSignature};
 use undertone_secure_aggregation::modulus::Modulus;
@@ -21,7 +23,7 @@ use undertone_secure_aggregation::site_set::SiteSet;
 use super::super::{StepHeader, masked_step};
 use crate::ctx::Ctx;
 use crate::error::Error;
-use crate::service::round::{MaskedInput, MaskedMessage, VectorHeader, begin};
+use crate::service::round::{MaskedInput, MaskedMessage, VectorHeader, average, begin};
 use crate::service::world::{TestConsortium, row};
 
 /// The records of a site, in memory.
@@ -335,7 +337,11 @@ impl TestGroup {
 
     /// Returns the mean for the lead, if the round is closed.
     pub(super) async fn average(&self) -> Option<Vec<f32>> {
-        self.world.average(0, &self.lead, self.round).await
+        let (ctx, worker) = (&self.world.ctx, self.world.sites[0].worker);
+        let mean = average(ctx, worker, &self.lead, "private", self.round, 0).await.unwrap()?;
+        let bytes = ctx.store.get(&mean.object).await.unwrap().bytes().await.unwrap();
+        let form = VectorForm::new(Precision::F32, mean.length).unwrap();
+        Some(vector::read(&bytes, form).unwrap())
     }
 
     pub(super) fn lead_lease(&self) -> &str {

@@ -273,6 +273,7 @@ async fn group_with_another_key_of_this_site_is_refused() {
     let own = hex::encode(peer_key(9).verifying_key().to_bytes());
     let mut missing = masked_manifest(&own);
     missing.participants[2].site_key = None;
+    missing.job = undertone_api::id::JobId(uuid::Uuid::from_u128(33));
     for (manifest, reason) in
         [(masked_manifest(&own), "its key was replaced"), (missing, "no valid identity key of `ward-1`")]
     {

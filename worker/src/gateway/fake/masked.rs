@@ -153,7 +153,7 @@ impl FakeGroup {
                 self.answer.shares = phase.shares_for(0).into_iter().map(Into::into).collect();
                 Phase::Mask(phase)
             }
-            (Phase::Mask(mut phase), Step::Survivors) => {
+            (Phase::Mask(mut phase), Step::Survivors(_)) => {
                 let bytes = vector.ok_or("the vector is missing")?.to_vec();
                 phase.receive(&MaskedVector { site: 0, members: phase.members(), bytes })?;
                 let senders = if self.fault == GroupFault::Dropout { 1 } else { 2 };

@@ -25,7 +25,7 @@ use undertone_worker::dp::randomness::{Purpose, Randomness};
 use undertone_worker::dp::release::Outgoing;
 use undertone_worker::dp::sampler::Sampler;
 use undertone_worker::run::{
-    Artifacts, Averaging, RoundAverage, RoundKey, RoundProgress, RunContext, RunError, dp_sgd,
+    Artifacts, Averaging, MaskedAveraging, RoundAverage, RoundKey, RoundProgress, RunContext, RunError, dp_sgd,
 };
 use undertone_worker::site::clearance::{Clearance, PublicProof};
 use undertone_worker::site::gate;
@@ -221,6 +221,10 @@ impl Averaging for TimedParticipant {
 
     fn fetch_average(&mut self, _: RoundKey<'_>) -> Result<RoundAverage, RunError> {
         Ok(RoundAverage { mean: self.sent.clone(), contributors: 1 })
+    }
+
+    fn masking(&mut self, _: &str) -> Option<&mut dyn MaskedAveraging> {
+        None
     }
 
     fn promised_audit(&self) -> Option<AuditPlan> {

@@ -95,7 +95,9 @@ fn release(spec: &Spec, rows: &[PersonRow], releases: usize) -> Result<Vec<Vec<V
     for _ in 0..releases {
         let clip = Clip::new(spec.contribution_norm(), spec.noise_multiplier)?;
         let mut sum = ClippedSum::begin_whole(clip, layout.length());
-        contributions.iter().for_each(|one| sum.add_sparse(one));
+        for one in &contributions {
+            sum.add_sparse(one);
+        }
         let clearance = Clearance::Public(gate::prove_public(&rules)?);
         let release = sum.release(1.0, clearance, &Randomness::from_os(Purpose::Noise))?;
         let sums: Vec<f64> = release.vector().iter().map(|value| f64::from(*value)).collect();

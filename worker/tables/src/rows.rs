@@ -162,8 +162,7 @@ mod tests {
                 let age = if labels[0] == 1 { -1.0 } else { 0.0 };
                 for row in features.chunks(3) {
                     assert!(
-                        row[2].to_bits() == f32::to_bits(age)
-                            && matches!(row[..2], [1.0, 0.0] | [0.0, 1.0] | [0.0, 0.0]),
+                        row[2].to_bits() == f32::to_bits(age) && matches!(row[..2], [1.0 | 0.0, 0.0] | [0.0, 1.0]),
                         "{row:?}"
                     );
                 }

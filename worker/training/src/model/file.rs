@@ -241,8 +241,12 @@ mod tests {
     #[test]
     fn model_file_keeps_the_settings_of_its_use() {
         let features = FeatureSettings { sample_rate: 16_000, subtracts_mean: Some(false), text: "MFCC".to_owned() };
-        let usage =
-            ModelUsage { loss: Some(TrainingLoss::Ctc), features: Some(features), labels: Some("ä".repeat(400)) };
+        let usage = ModelUsage {
+            loss: Some(TrainingLoss::Ctc),
+            features: Some(features),
+            labels: Some("ä".repeat(400)),
+            rows: None,
+        };
         let mut model = model(rich());
         assert_eq!(model.usage(), &ModelUsage::default());
         model.set_usage(usage.clone());

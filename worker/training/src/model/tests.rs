@@ -179,7 +179,9 @@ const CRITERIA: [Criterion; 2] = [Criterion::CrossEntropy, Criterion::Ctc { blan
 #[test]
 fn unit_gradient_does_not_depend_on_other_units() {
     let shapes = || kinds().into_iter().chain([ModelShape::plain(13, 40, 300)]).collect();
-    CRITERIA.into_iter().for_each(|criterion| check_independence(criterion, shapes()));
+    for criterion in CRITERIA {
+        check_independence(criterion, shapes());
+    }
 }
 
 fn check_independence(criterion: Criterion, shapes: Vec<ModelShape>) {
@@ -212,7 +214,9 @@ fn check_independence(criterion: Criterion, shapes: Vec<ModelShape>) {
 
 #[test]
 fn the_gradient_is_the_slope_of_the_loss() {
-    CRITERIA.into_iter().for_each(|criterion| check_slope(criterion, kinds()));
+    for criterion in CRITERIA {
+        check_slope(criterion, kinds());
+    }
 }
 
 fn check_slope(criterion: Criterion, shapes: Vec<ModelShape>) {

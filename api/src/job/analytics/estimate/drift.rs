@@ -106,8 +106,12 @@ pub(in crate::job::analytics) fn measure_drift(own: &NoisyHistogram, others: &No
         ends.1 += index_term(low.1, high.0).max(index_term(low.0, high.1));
     }
     vec![
-        NumberEstimate::between("total variation", distance, ((distance - half).max(0.0), (distance + half).min(1.0))),
-        NumberEstimate::between("stability index", index, ends),
+        NumberEstimate::from_interval(
+            "total variation",
+            distance,
+            ((distance - half).max(0.0), (distance + half).min(1.0)),
+        ),
+        NumberEstimate::from_interval("stability index", index, ends),
     ]
 }
 
@@ -136,7 +140,7 @@ fn half_width(own: &NoisyShares, others: &NoisyShares) -> f64 {
 
 impl NumberEstimate {
     /// Returns an estimate of a number of at least 0 with its interval; the noise hides it where the interval begins at 0.
-    fn between(label: &str, value: f64, (low, high): (f64, f64)) -> Self {
+    fn from_interval(label: &str, value: f64, (low, high): (f64, f64)) -> Self {
         let noise = (high - low) / (2.0 * NORMAL_95);
         Self { label: label.to_owned(), value: (low > 0.0).then_some(value), low, high, noise, sampling: None }
     }

@@ -80,7 +80,7 @@ fn model_of_rows_learns_a_number() {
     let value = |n: usize, by: usize| (n * by % 101) as f32 / 50.0 - 1.0;
     let row = |n: usize| [value(n, 17), value(n, 29), value(n, 53)];
     let target = |[a, b, c]: [f32; 3]| 0.4 * a - 0.3 * b * c;
-    let level = |y: f32| ((y + 1.0) / 2.0 * f32::from(TARGET_LEVELS)).round() as u16;
+    let level = |y: f32| (f32::midpoint(y, 1.0) * f32::from(TARGET_LEVELS)).round() as u16;
     let rows: Vec<TestUtterance> =
         (0..400).map(|n| TestUtterance { features: row(n).to_vec(), labels: vec![level(target(row(n)))] }).collect();
     let examples: Vec<_> = rows.iter().map(TestUtterance::example).collect();

@@ -157,9 +157,9 @@ on_both! {
     }
 
     async fn quorum_beyond_the_group_keeps_phases_open(app: &TestApp) {
-        let mut group = TestGroup::with(&app.ctx, 3, (2, 0), 1, |spec| {
+        let mut group = Box::pin(TestGroup::with(&app.ctx, 3, (2, 0), 1, |spec| {
             spec.private.as_mut().unwrap().quorum = 4;
-        }).await;
+        })).await;
         group.submit_plain().await;
         group.send_advertisements(&[0, 1]).await;
         app.clock.advance(Duration::hours(1));

@@ -65,7 +65,7 @@ pub(super) struct TestGroup {
 
 impl TestGroup {
     pub(super) async fn new(ctx: &Ctx, sites: usize, smallest_group: u8, colluding: u8, rounds: u32) -> Self {
-        Self::with(ctx, sites, (smallest_group, colluding), rounds, |_| ()).await
+        Box::pin(Self::with(ctx, sites, (smallest_group, colluding), rounds, |_| ())).await
     }
 
     /// Makes a job of one public lead and a group, with a quorum of 2 unless `change` sets another.

@@ -66,6 +66,7 @@ pub(super) const GRPC: &[MatrixRow] = table! {
     "WorkerGateway/Submit": ! "a worker", only "a worker's session and lease";
     "WorkerGateway/Received": ! "a worker", only "a worker's session and lease";
     "WorkerGateway/Average": ! "a worker", only "a worker's session and lease";
+    "WorkerGateway/MaskedStep": ! "a worker", only "a worker's session and lease";
     "WorkerGateway/PutArtifact": ! "a worker", only "a worker's session and lease";
     "WorkerGateway/GetArtifact": ! "a worker", only "a worker's session and lease";
     "WorkerGateway/Ask": ! "a worker", only "a worker's session and lease";

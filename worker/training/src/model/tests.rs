@@ -229,7 +229,7 @@ fn check_slope(criterion: Criterion, shapes: Vec<ModelShape>) {
         for (part, range) in shape.parts() {
             let own = &gradient[range.clone()];
             let length: f32 = own.iter().map(|value| value * value).sum::<f32>().sqrt();
-            let step = 1e-2;
+            let step = 5e-3;
             let mut loss = |sign: f32| {
                 model.parameters_mut().copy_from_slice(&start);
                 for (parameter, value) in model.parameters_mut()[range.clone()].iter_mut().zip(own) {

@@ -1,7 +1,7 @@
 use undertone_api::dataset::{DatasetContent, SizeClass, Visibility};
 use undertone_api::job::{JobKind, TermName};
 
-use undertone_api::id::JobId;
+use undertone_api::id::{JobId, WorkerId};
 use undertone_api::job::dp_sgd::{
     AcousticModel, Arm, Clipping, ModelPart, Optimizer, Precision, RateSchedule, RecurrentCell,
 };
@@ -9,6 +9,7 @@ use undertone_api::model::{InitialModelChoice, ModelSource};
 use undertone_api::signed::ModelOrigin;
 use undertone_api::table::TableSchema;
 use undertone_privacy::PrivacyUnit;
+use uuid::Uuid;
 
 use super::{FrozenParts, GroupPlan, ModelLayers, ScheduleShape, StepOptimizer, StepOptions, TermPlan, TrainingPlan};
 use crate::testing::example;
@@ -39,7 +40,11 @@ fn first_plan_fits_every_budget() {
 
 #[test]
 fn plan_of_a_group_is_valid_and_restored_from_its_spec() {
-    let (datasets, standings) = (example::datasets(), example::standings());
+    let (mut datasets, standings) = (example::datasets(), example::standings());
+    // Two members of a group are never at one worker.
+    for (number, dataset) in datasets.iter_mut().enumerate() {
+        dataset.worker = WorkerId(Uuid::from_u128(number as u128));
+    }
     let first = TrainingPlan::first(&datasets, &standings).expect("there are datasets");
     let mut plan = TrainingPlan { group: GroupPlan { on: true, ..GroupPlan::default() }, ..first.clone() };
     plan.parts.iter_mut().for_each(|part| part.noise = 2.0);

@@ -7,6 +7,7 @@ use undertone_api::job::transcription::ProviderProtocol;
 use undertone_api::job::transcription::window::SOUND;
 use undertone_api::signed::{MOST_APPROVAL_BYTES, MOST_APPROVAL_KEYS};
 use undertone_privacy::ledger::{MOST_CERTIFIED_MU, MOST_CERTIFIED_STEPS};
+use undertone_secure_aggregation::roster::{LEAST_SITES, MOST_SITES};
 
 use crate::config::check::{KEY_DAYS, MOST_RUNS};
 use crate::config::queries::LEAST_MEMORY;
@@ -16,7 +17,7 @@ use crate::run::transcription::sounds::EACH as KEPT;
 use crate::run::transcription::{AT_ONCE, MOST_TEXT, PASSES, SAMPLE};
 use crate::site::consent::MOST_NOTICES;
 use crate::site::policy::{LONGEST_PERIOD, LONGEST_UNIT, SHORTEST_PERIOD, SHORTEST_UNIT};
-use crate::site::{admission, store};
+use crate::site::{admission, peer_keys, store};
 use crate::speech::transcribe::provider::{key, line, settings};
 use crate::speech::transcribe::recognize::server::vosk;
 use crate::speech::transcribe::{
@@ -125,6 +126,11 @@ fn transcription_limits() -> Vec<(&'static str, String)> {
                 seconds(recognize::pocketsphinx::LOADING)
             ),
         ),
+        (
+            "keys of other sites that are pinned; a label",
+            format!("{}; {} characters", group_digits(peer_keys::MOST_PINS as u64), peer_keys::MOST_LABEL),
+        ),
+        ("sites of a group", format!("{LEAST_SITES} to {MOST_SITES}")),
         (
             "factor of the language model of a trained model",
             format!("0 to {}", group_digits(transcription::MOST_LANGUAGE_WEIGHT as u64)),

@@ -26,10 +26,7 @@ impl PostgresDatabase {
         let server = std::env::var("UNDERTONE_TEST_DATABASE_URL").ok()?;
         let name = format!("undertone_test_{}", Uuid::now_v7().simple());
         let template = tables::postgres_template(&server).await;
-        let admin = open_pool(&server).await.expect("UNDERTONE_TEST_DATABASE_URL answers");
-        let statement = format!("CREATE DATABASE {name} TEMPLATE {template}");
-        admin.execute_unprepared(&statement).await.expect("a database can be made");
-        admin.close().await.expect("closed");
+        administer(&server, &format!("CREATE DATABASE {name} TEMPLATE {template}")).await;
         Some(Self { server, name })
     }
 
@@ -45,9 +42,15 @@ impl PostgresDatabase {
 
     /// Drops the database, even if connections to it are open.
     pub async fn delete(self) {
-        let admin = open_pool(&self.server).await.expect("UNDERTONE_TEST_DATABASE_URL answers");
-        admin.execute_unprepared(&format!("DROP DATABASE {} WITH (FORCE)", self.name)).await.expect("dropped");
+        administer(&self.server, &format!("DROP DATABASE {} WITH (FORCE)", self.name)).await;
     }
+}
+
+/// Runs a statement on the PostgreSQL server `server` as its superuser.
+async fn administer(server: &str, statement: &str) {
+    let admin = open_pool(server).await.expect("UNDERTONE_TEST_DATABASE_URL answers");
+    admin.execute_unprepared(statement).await.expect("the statement is valid");
+    admin.close().await.expect("closed");
 }
 
 /// A new database with the server's tables, without keys, files or rows.

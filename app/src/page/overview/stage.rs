@@ -61,9 +61,9 @@ fn render_site(stage: &Stage<'_>, organization: &Organization) -> Option<AnyView
     let shared = (public > 0).then(|| view! { <li>{words::plural(public as u64, "public dataset")}</li> });
     let online = organization.workers.iter().filter(|worker| worker.online).count();
     let state = match (organization.workers.len(), online) {
-        (all, online) if all == online => ().into_any(),
-        (all, online) => {
-            view! { <span class="state bad">{format!("◍ {online} of {all} workers online")}</span> }.into_any()
+        (workers, online) if workers == online => ().into_any(),
+        (workers, online) => {
+            view! { <span class="state bad">{format!("◍ {online} of {workers} workers online")}</span> }.into_any()
         }
     };
     let crosses = if released > 0 {

@@ -4,12 +4,11 @@
 use std::fs;
 use std::path::Path;
 
-use sea_orm::ConnectionTrait as _;
 use tokio::sync::OnceCell;
 use uuid::Uuid;
 
-use super::PostgresDatabase;
-use crate::db::{Db, open_pool};
+use super::{PostgresDatabase, administer};
+use crate::db::Db;
 
 /// The file of a SQLite database with the tables.
 static SQLITE: OnceCell<Vec<u8>> = OnceCell::const_new();
@@ -48,9 +47,7 @@ pub(super) async fn postgres_template(server: &str) -> &'static str {
 async fn make_postgres(server: &str) -> String {
     let template =
         PostgresDatabase { server: server.to_owned(), name: format!("undertone_tables_{}", Uuid::now_v7().simple()) };
-    let admin = open_pool(server).await.expect("UNDERTONE_TEST_DATABASE_URL answers");
-    admin.execute_unprepared(&format!("CREATE DATABASE {}", template.name)).await.expect("a database can be made");
-    admin.close().await.expect("closed");
+    administer(server, &format!("CREATE DATABASE {}", template.name)).await;
     let db = Db::connect(&template.url()).await.expect("the database answers");
     db.migrate().await.expect("the tables are made");
     db.close().await.expect("closed");

@@ -145,8 +145,8 @@ fn compare(text: &str, plan: &PlanParty) -> TestResult<()> {
     assert_eq!(share, format!("{} %", (part * 100.0).floor()), "{text}");
     let further = match plan.rounds_left {
         0 => "no other such pool".to_owned(),
-        1 => ": 1 such pool more".to_owned(),
-        pools => format!(": {pools} such pools more"),
+        1 => "room for 1 more such pool.".to_owned(),
+        pools => format!("room for {pools} more such pools."),
     };
     assert!(text.contains(&further), "{text}: {further}");
     Ok(())

@@ -75,7 +75,7 @@ async fn three_sites_train_a_model_of_rows() -> TestResult<()> {
     for (site, name) in stage.sites.iter().skip(1).zip(PRIVATE) {
         let dataset = stage.dataset(name).await?;
         site.client.set_budget(dataset.id, &budget).await?;
-        let noise = json!({ "noise_multiplier": 1.0, "clip": 0.5 });
+        let noise = json!({ "noise_multiplier": 2.5, "clip": 0.5 });
         participants.push(json!({ "dataset": dataset.id, "sampling_rate": 0.3, "noise": noise }));
     }
     let plan: NewJob = serde_json::from_value(json!({

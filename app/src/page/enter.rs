@@ -89,8 +89,8 @@ pub(crate) fn sign_in() -> AnyView {
         Ok(PageContent::new(
             "Sign in",
             view! {
-                <p class="lead">"With Undertone, organizations that may not pool their data learn from it together. The data stay at their sites. \
-                    What leaves is noisy or shared by many people, and two ledgers limit what it may cost the people in the data."</p>
+                <p class="lead">"With Undertone, organizations that may not pool their data learn from it together. \
+                    Each release of private data is paid from a privacy budget, which two ledgers enforce."</p>
                 {offered}
                 {provider::render_failure(&context)}{form}{passkey}{provider}
                 <p class="hint">"There is no open registration: members join by invitation link. A new server prints its operator's link at its first start."</p>

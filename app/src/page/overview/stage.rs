@@ -40,7 +40,7 @@ pub(super) fn render_stage(stage: &Stage<'_>) -> AnyView {
                     <p><a href=path::ledger(stage.consortium)>"Ledger"</a>" · "<a href=path::models(stage.consortium)>"Models"</a></p>
                 </div>
             </div>
-            <p class="hint">"A release is a noisy sum, noisy counts, or a text that many people typed. Its site pays for it from the dataset's \
+            <p class="hint">"A release of private data is a noisy sum, noisy counts, or a text that many people typed. Its site pays for it from the dataset's \
                 budget before it leaves; the other data stay at the site."</p>
         </section>
     }

@@ -23,8 +23,10 @@ const EXAM: &str = "exam";
 const KEPT: &str = "golden-test";
 /// The measured classifiers: before the questions, and the last one.
 const MEASUREMENTS: u32 = 2;
-/// Rows of the golden set.
+/// Rows of the golden set and of the private test set.
 const ROWS: usize = 500;
+/// Rows of the public test set: the first ones of the private test set's author.
+const PUBLIC_ROWS: usize = 90;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn private_golden_set_leads_and_pays_for_each_training() -> TestResult<()> {
@@ -35,7 +37,7 @@ async fn private_golden_set_leads_and_pays_for_each_training() -> TestResult<()>
     let golden = QueryLog::labelled("gold", ROWS);
     let declared = ["--label-column", "label", "--labels", &LABELS.join(",")];
     site.prepare_queries(&golden, SiteDataset::new(GOLDEN, "private", &declared))?;
-    let kept = QueryLog::labelled("kept", ROWS);
+    let kept = QueryLog::labelled("somebody", ROWS);
     site.prepare_queries(&kept, SiteDataset::new(KEPT, "private", &declared))?;
     let log = QueryLog::generate(LOG);
     site.prepare_queries(&log.csv, SiteDataset::new(LOG, "private", &["--user-column", "patient"]))?;
@@ -104,11 +106,11 @@ fn check_report(job: &Job) -> TestResult<()> {
     let last = report.learning.last().ok_or("a last round")?;
     let accuracy = last.released_accuracy().ok_or("enough units for the noise")?;
     assert!(accuracy.noise > 0.0 && accuracy.low < accuracy.high, "{accuracy:?}");
-    // The private and the public test set are drawn alike; five deviations of both are a miss of 10⁻⁶.
-    let public = last.tests[0].accuracy;
-    let sampling = (public * (1.0 - public) / last.tests[0].examples as f64).sqrt();
-    let deviation = sampling.hypot(accuracy.sampling).hypot(accuracy.noise);
-    assert!((accuracy.value - public).abs() < 5.0 * deviation + 0.05, "{accuracy:?} and {public}");
+    // Both test sets ask alike, about the same nine words. Their texts have other numbers, and passes over the public one have dropout.
+    let public = &last.tests[0];
+    assert_eq!(public.examples, PUBLIC_ROWS as u64);
+    let deviation = (0.25 / PUBLIC_ROWS as f64).sqrt().hypot(accuracy.noise);
+    assert!((accuracy.value - public.accuracy).abs() < 5.0 * deviation + 0.1, "{accuracy:?} and {}", public.accuracy);
     Ok(())
 }
 
@@ -120,9 +122,9 @@ async fn check_files(stage: &TestConsortium, job: &Job, log: &QueryLog) -> TestR
     for file in files {
         let content = client.content(file.id).await?;
         let text = String::from_utf8_lossy(&content);
-        for whose in ["gold asks", "kept asks"] {
-            assert!(!text.contains(whose), "{} has a text of a golden set", file.name);
-        }
+        assert!(!text.contains("gold asks"), "{} has a text of the golden set", file.name);
+        let has_kept = (PUBLIC_ROWS..ROWS).any(|number| text.contains(&format!("somebody asks {number} ")));
+        assert!(!has_kept, "{} has a text of the private test set", file.name);
         assert!(log.secret.iter().all(|secret| !text.contains(secret)), "{} has a rare text", file.name);
     }
     Ok(())

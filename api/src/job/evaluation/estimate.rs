@@ -6,6 +6,7 @@
 //! * *sampling*: Σ countᵢ · influenceᵢ², because units are independent draws. For the AUROC this is the estimate of
 //!   DeLong, DeLong and Clarke-Pearson 1988, with counts in place of examples. A unit with several examples has a mean
 //!   in place of a draw, whose variance is at most as large.
+//!   A share has the interval of Agresti and Coull in place of it ([`MetricEstimate::from_counts`]).
 //! * *noise*: the known variance of the noise along the influence ([`PrefixFactor::noise_variance`]).
 //!
 //! Nothing is clipped before the value is computed: counts may be negative, so that their errors cancel.
@@ -47,6 +48,23 @@ impl MetricEstimate {
             sampling,
             noise,
         })
+    }
+
+    /// Returns an estimate of the share of correct units from both counts, which noise may have carried below 0; `None`
+    /// if a number is not finite.
+    ///
+    /// The interval is that of Agresti and Coull 1998, "Approximate is better than exact": two successes and two failures
+    /// are added (z²/2 of each), so that it has a width where every unit, or no unit, is correct.
+    pub fn from_counts(correct: f64, wrong: f64, noise_variance: f64) -> Option<Self> {
+        const ADDED: f64 = NORMAL_95 * NORMAL_95 / 2.0;
+        let all = correct + wrong;
+        let enlarged = all + 2.0 * ADDED;
+        let center = (correct + ADDED) / enlarged;
+        let share = center.clamp(ADDED / enlarged, 1.0 - ADDED / enlarged);
+        let sampling_variance = share * (1.0 - share) / enlarged;
+        let shrinkage = all / enlarged;
+        let estimate = Self::new(center, sampling_variance, noise_variance * shrinkage * shrinkage)?;
+        Some(Self { value: correct / all, noise: noise_variance.max(0.0).sqrt(), ..estimate })
     }
 
     /// Returns whether the interval contains a number.
@@ -117,5 +135,37 @@ mod tests {
         assert!((above.value - 1.01).abs() < 1e-15 && (above.high - 1.0).abs() < 1e-15, "not clipped: {above:?}");
         assert_eq!(MetricEstimate::new(f64::NAN, 0.0, 0.0), None);
         assert!(estimate.covers(0.85) && !estimate.covers(0.7));
+    }
+
+    #[test]
+    fn share_of_all_units_has_an_interval() {
+        // Agresti and Coull's interval of 20 of 20: 0.919 ± 0.109.
+        let all = MetricEstimate::from_counts(20.0, 0.0, 0.0).expect("finite");
+        assert!((all.low - 0.8100).abs() < 1e-3 && (all.high - 1.0).abs() < 1e-15, "{all:?}");
+        assert!((all.value - 1.0).abs() < 1e-15 && all.sampling > 0.05, "{all:?}");
+        let beyond = MetricEstimate::from_counts(20.5, -0.5, 1e-4).expect("finite");
+        assert!(beyond.sampling >= all.sampling - 1e-12 && beyond.low > 0.75 && beyond.high <= 1.0, "{beyond:?}");
+        let none = MetricEstimate::from_counts(-0.5, 20.5, 1e-4).expect("finite");
+        assert!((none.sampling - beyond.sampling).abs() < 1e-12 && none.high > 0.1, "{none:?}");
+        // In the middle of many units it is the interval of the normal distribution.
+        let half = MetricEstimate::from_counts(5000.0, 5000.0, 0.0).expect("finite");
+        assert!((half.high - half.low - 2.0 * NORMAL_95 * 0.005).abs() < 1e-5, "{half:?}");
+        assert_eq!(MetricEstimate::from_counts(0.0, 0.0, 0.0), None);
+    }
+
+    #[test]
+    fn interval_of_a_share_covers_the_truth_near_the_boundary() {
+        // The exact coverage of binomial counts of 20 units.
+        for truth in [0.9, 0.95, 0.98] {
+            let mut coverage = 0.0;
+            let mut probability = f64::powi(1.0 - truth, 20);
+            for correct in 0..=20_u32 {
+                let counts = (f64::from(correct), f64::from(20 - correct));
+                let estimate = MetricEstimate::from_counts(counts.0, counts.1, 0.0).expect("finite");
+                coverage += if estimate.covers(truth) { probability } else { 0.0 };
+                probability *= f64::from(20 - correct) / f64::from(correct + 1) * truth / (1.0 - truth);
+            }
+            assert!(coverage > 0.92, "{truth}: {coverage}");
+        }
     }
 }

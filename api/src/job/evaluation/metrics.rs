@@ -167,7 +167,8 @@ fn estimate_accuracy(counts: &NoisyCounts<'_>) -> Option<MetricEstimate> {
         let is_right = move |bin: usize| (bin >= bins / 2) == upper;
         (0..bins).map(|bin| (f64::from(u8::from(is_right(bin))) - accuracy) / all).collect()
     };
-    counts.estimate(accuracy, &MetricInfluence { positives: side(true), negatives: side(false) })
+    let noise = counts.noise_variance(&MetricInfluence { positives: side(true), negatives: side(false) });
+    MetricEstimate::from_counts(hits, all - hits, noise)
 }
 
 /// Returns the share of correct units from two noisy counts with noise of this deviation each; `None` when there are
@@ -179,8 +180,7 @@ pub fn estimate_share(correct: f64, wrong: f64, deviation: f64) -> Option<Metric
     }
     let share = correct / all;
     let noise = deviation * deviation * ((1.0 - share).powi(2) + share * share) / (all * all);
-    let sampling = (correct * (1.0 - share).powi(2) + wrong * share * share) / (all * all);
-    MetricEstimate::new(share, sampling, noise)
+    MetricEstimate::from_counts(correct, wrong, noise)
 }
 
 #[cfg(test)]

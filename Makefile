@@ -1,6 +1,6 @@
 # `make test` and `make demo` do all set-up themselves on a Debian machine with Rust.
 
-.PHONY: help test docs devices cluster demo bench fuzz bundle package reproducible advisories boot python setup
+.PHONY: help test docs devices cluster demo bench fuzz bundle package image reproducible advisories boot python setup
 
 help:
 	@echo 'make test                        everything a change must pass'
@@ -13,6 +13,7 @@ help:
 	@echo 'make bundle                      the part of the dashboard that runs in the browser'
 	@echo 'make python                      the Python client, as a wheel; prints its path'
 	@echo 'make package                     Debian packages of the worker and the server'
+	@echo 'make image                       OCI images of the worker and the server, from these packages'
 	@echo 'make reproducible                builds the packages twice in two folders and compares them; most of an hour'
 	@echo 'make advisories                  known vulnerabilities, by the copy of the advisory database in UNDERTONE_ADVISORIES'
 	@echo 'make boot                        tries these packages under a systemd of their own; needs root on Debian'
@@ -47,6 +48,9 @@ python:
 
 package: setup
 	@.ci/package.sh
+
+image: setup
+	@.ci/image.sh
 
 reproducible: setup
 	@.ci/reproducible.sh

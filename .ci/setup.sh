@@ -48,6 +48,8 @@ command -v espeak-ng >/dev/null || missing+=(espeak-ng)
 command -v openssl >/dev/null || missing+=(openssl)
 # A hardware module in software, for the tests of external signers.
 package_installed softhsm2 || missing+=(softhsm2)
+# OCI images are made and run with these.
+for tool in mmdebstrap umoci runc; do command -v "$tool" >/dev/null || missing+=("$tool"); done
 package_installed fonts-dejavu-core || missing+=(fonts-dejavu-core)
 apt_install "${missing[@]}"
 

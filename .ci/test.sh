@@ -42,6 +42,9 @@ make_provider() { UNDERTONE_OIDC_PROVIDER=$(.ci/oidc.sh) && export UNDERTONE_OID
 # Where they cannot be had, the Python client is neither built nor tested, and the log says so.
 make_python() { UNDERTONE_PYTHON=$(.ci/python.sh tools) || say "no Python packages: the Python client is not tested"; }
 
+# Where it cannot be had, the manifests of Kubernetes are not checked, and their test says so.
+make_validator() { UNDERTONE_MANIFESTS=$(.ci/manifests.sh) && export UNDERTONE_MANIFESTS || say "no validator: the manifests of Kubernetes are not checked"; }
+
 # .ci/setup.sh has installed it.
 find_softhsm() { UNDERTONE_SOFTHSM=$(ls /usr/lib/softhsm/libsofthsm2.so) && export UNDERTONE_SOFTHSM; }
 
@@ -89,6 +92,7 @@ if [ "$failures" = 0 ]; then
   step client make_client
   step packages make_python
   step s3 make_s3
+  step manifests make_validator
   step softhsm find_softhsm
   step format cargo fmt --all --check
   step clippy cargo clippy --workspace --all-targets --locked -- -D warnings

@@ -1,6 +1,8 @@
 //! The packages of a site and a server, as made by `make package`: their content, the hardening of the services, and
 //! that no package manager ever removes a ledger. `.ci/boot.sh` tests both under a real systemd.
 
+mod image;
+
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};

@@ -16,12 +16,11 @@ use super::alarm;
 use super::head;
 use crate::clock::format_time;
 use crate::keys::SiteKey;
+use crate::peer_keys::{PinError, parse_fingerprint};
 use crate::store::{Store, StoreError, sql};
 
 /// Age of a peer's newest observation from which the site reports it as old.
 pub const OLD_AFTER: Duration = Duration::days(7);
-/// The number of characters of a displayed fingerprint.
-const FINGERPRINT: usize = 16;
 
 /// A peer as this site knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +31,7 @@ pub struct KnownPeer {
     pub worker_name: String,
     /// The name of its organization.
     pub organization_name: String,
-    /// The first 16 characters of the key's fingerprint: SHA-256 of the public key, hex.
+    /// The key's fingerprint: SHA-256 of the public key, hex.
     pub fingerprint: String,
     /// Whether a steward has confirmed the fingerprint.
     pub is_confirmed: bool,
@@ -140,16 +139,14 @@ pub fn list_peers(db: &Connection) -> Result<Vec<KnownPeer>, StoreError> {
     rows.into_iter().collect()
 }
 
-/// Marks a peer's key as confirmed, if its fingerprint begins with `fingerprint`, and ends a conflict: a conflicting
-/// key with this fingerprint takes the place of the known one. Returns whether a peer has such a key.
+/// Marks a peer's key as confirmed, if `fingerprint` is its whole fingerprint, and ends a conflict: a conflicting key with
+/// this fingerprint takes the place of the known one. Returns whether a peer has such a key.
 ///
 /// # Errors
-/// [`StoreError`] when the database fails.
-pub fn confirm(store: &Store, worker_name: &str, fingerprint: &str, now: OffsetDateTime) -> Result<bool, StoreError> {
-    if fingerprint.len() < FINGERPRINT {
-        return Ok(false);
-    }
-    store.write(|tx| {
+/// [`PinError`] when the text is not a whole fingerprint, or the database fails.
+pub fn confirm(store: &Store, worker_name: &str, fingerprint: &str, now: OffsetDateTime) -> Result<bool, PinError> {
+    let fingerprint = parse_fingerprint(fingerprint)?;
+    let is_confirmed = store.write(|tx| {
         let read = |error| StoreError::sqlite("read peers")(error);
         let mut statement =
             tx.prepare("SELECT worker, public_key, conflicting_key FROM peer WHERE worker_name = ?1").map_err(read)?;
@@ -161,9 +158,8 @@ pub fn confirm(store: &Store, worker_name: &str, fingerprint: &str, now: OffsetD
         let rows = rows.collect::<rusqlite::Result<Vec<_>>>().map_err(read)?;
         for (worker, key, conflict) in rows {
             let candidates = [Some(key), conflict];
-            let matching = candidates.into_iter().flatten().find(|key| {
-                public_key(key).is_ok_and(|key| key_id(&key).starts_with(&fingerprint.to_ascii_lowercase()))
-            });
+            let mut candidates = candidates.into_iter().flatten();
+            let matching = candidates.find(|key| public_key(key).is_ok_and(|key| key_id(&key) == fingerprint));
             if let Some(key) = matching {
                 let change = tx.execute(
                     "UPDATE peer SET public_key = ?2, confirmed_at = ?3, conflicting_key = NULL WHERE worker = ?1",
@@ -174,7 +170,8 @@ pub fn confirm(store: &Store, worker_name: &str, fingerprint: &str, now: OffsetD
             }
         }
         Ok(false)
-    })
+    })?;
+    Ok(is_confirmed)
 }
 
 fn peer_row(row: &Row<'_>) -> rusqlite::Result<Result<KnownPeer, StoreError>> {
@@ -189,7 +186,7 @@ fn peer_row(row: &Row<'_>) -> rusqlite::Result<Result<KnownPeer, StoreError>> {
             worker: worker.parse().map_err(StoreError::row)?,
             worker_name,
             organization_name,
-            fingerprint: key_id(&key).chars().take(FINGERPRINT).collect(),
+            fingerprint: key_id(&key),
             is_confirmed,
             size,
             observed_at: OffsetDateTime::parse(&observed_at, &time::format_description::well_known::Rfc3339)

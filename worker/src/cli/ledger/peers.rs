@@ -24,7 +24,7 @@ pub(in crate::cli) enum PeersAction {
     Confirm {
         /// The peer's worker name.
         worker: String,
-        /// The fingerprint that `ledger peers show` prints at the peer: at least 16 characters.
+        /// The whole fingerprint that `ledger peers show` prints at the peer, 64 hex digits; blanks and colons do not count.
         fingerprint: String,
     },
     /// Continue with a ledger that lacks receipts which a peer has seen, once you know that they are lost. The ledger does not
@@ -52,7 +52,7 @@ pub(super) fn run(
                 return Ok(());
             }
             Err(CommandFailure::from(format!(
-                "no peer `{worker}` has a key with the fingerprint {fingerprint}: compare at least 16 characters again; `undertone-worker ledger peers show` lists the peers"
+                "no peer `{worker}` has a key with the fingerprint {fingerprint}: compare it again; `undertone-worker ledger peers show` lists the peers"
             )))
         }
     }
@@ -75,8 +75,7 @@ fn overrule(store: &Store, reason: &str, now: OffsetDateTime, out: &mut dyn Writ
 
 fn show(folder: &Folder, store: &Store, now: OffsetDateTime, out: &mut dyn Write) -> Result<(), CommandFailure> {
     let key = SiteKey::load(&folder.key())?;
-    let fingerprint: String = key_id(&key.public()).chars().take(16).collect();
-    writeln!(out, "This site's key has the fingerprint {fingerprint}.")?;
+    writeln!(out, "This site's key has the fingerprint\n\n  {}\n", key_id(&key.public()))?;
     let peers = store.read(peers::list_peers)?;
     if peers.is_empty() {
         writeln!(out, "No head of another site has been compared yet.")?;

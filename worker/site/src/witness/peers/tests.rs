@@ -8,6 +8,7 @@ use uuid::Uuid;
 use super::{OLD_AFTER, compare, confirm, list_peers, observation};
 use crate::folder::Folder;
 use crate::keys::SiteKey;
+use crate::peer_keys::PinError;
 use crate::store::Store;
 use crate::testing::log::{TestLog, stranger};
 use crate::testing::{WORKER, server_key};
@@ -140,12 +141,13 @@ fn confirmed_fingerprint_decides_between_two_keys() {
     site.compare(&own, relayed(&log, &log, &peer_key(3), AT), AT);
     let fingerprint = |seed| key_id(&peer_key(seed).verifying_key());
     assert!(!confirm(&site.store, "ward", &fingerprint(4), AT).expect("writable"), "neither key");
-    assert!(!confirm(&site.store, "ward", &fingerprint(3)[..8], AT).expect("writable"), "too short");
+    let short = confirm(&site.store, "ward", &fingerprint(3)[..63], AT);
+    assert!(matches!(short, Err(PinError::Fingerprint(_))), "{short:?}");
     assert!(!confirm(&site.store, "other", &fingerprint(3), AT).expect("writable"), "another name");
-    assert!(confirm(&site.store, "ward", &fingerprint(3)[..16], AT).expect("writable"));
+    assert!(confirm(&site.store, "ward", &fingerprint(3).to_uppercase(), AT).expect("writable"));
     let peer = site.peer();
     assert!(peer.is_confirmed && !peer.has_conflict);
-    assert!(fingerprint(3).starts_with(&peer.fingerprint));
+    assert_eq!(peer.fingerprint, fingerprint(3));
     let comparison = site.compare(&own, relayed(&log, &log, &peer_key(3), AT), AT);
     assert_eq!(comparison.agreed, 1);
 }

@@ -19,7 +19,7 @@ const KUBERNETES: [&str; 2] = ["1.30", "1.37"];
 /// The user of the images.
 const USER: u32 = 10_001;
 /// Time for the server to start and to stop.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Returns whether images can be made and run here; otherwise prints a note.
 fn may_run_images() -> bool {

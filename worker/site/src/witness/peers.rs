@@ -146,7 +146,7 @@ pub fn list_peers(db: &Connection) -> Result<Vec<KnownPeer>, StoreError> {
 /// [`PinError`] when the text is not a whole fingerprint, or the database fails.
 pub fn confirm(store: &Store, worker_name: &str, fingerprint: &str, now: OffsetDateTime) -> Result<bool, PinError> {
     let fingerprint = parse_fingerprint(fingerprint)?;
-    let is_confirmed = store.write(|tx| {
+    let is_confirmed = store.write(|tx| -> Result<bool, StoreError> {
         let read = |error| StoreError::sqlite("read peers")(error);
         let mut statement =
             tx.prepare("SELECT worker, public_key, conflicting_key FROM peer WHERE worker_name = ?1").map_err(read)?;

@@ -6,6 +6,7 @@ use undertone_api::job::dp_sgd::{
     AcousticModel, Arm, Clipping, ModelPart, ModelParts, Noise, Optimizer, Precision, RateSchedule, RecurrentCell,
     Rounds, RowColumns, SelectionOptions, Spec, TrainingLoss,
 };
+use undertone_privacy::correlated::BandedEncoder;
 use undertone_privacy::{Event, SamplingRate};
 
 use crate::words;
@@ -180,7 +181,7 @@ pub(super) fn describe_consent(spec: &Spec, dataset: DatasetId, charge: Option<&
     });
     let z = noise.noise_multiplier;
     let encoder = spec.encoder(party);
-    let norm = encoder.as_ref().map_or(1.0, |encoder| encoder.column_norm());
+    let norm = encoder.as_ref().map_or(1.0, BandedEncoder::column_norm);
     let own = spec.masks().map_or(z.get() * norm, |masks| masks.site_multiplier(z));
     lines.push(format!(
         "Each release is a sum over a secret random sample that includes each {unit} with probability {}: every \

@@ -250,7 +250,8 @@ impl TrainingPlan {
             } else {
                 NoiseMultiplier::new(part.noise)
                     .map(|noise_multiplier| {
-                        let (clipping, banded) = (self.steps.clipping, self.bands.banded());
+                        let clipping = self.steps.clipping;
+                        let banded = self.bands.banded();
                         Some(Noise { clipping, banded, ..Noise::flat(noise_multiplier, part.clip) })
                     })
                     .map_err(|error| say("noise.noise_multiplier", error.to_string()))

@@ -132,7 +132,7 @@ fn crash_between_payment_and_release_pays_again() {
 
 /// Four rounds with correlated noise: the first receipt spends all of their cost, and a round is paid once.
 #[test]
-fn one_mechanism_is_spent_by_its_first_receipt_and_each_round_is_paid_once() {
+fn first_receipt_spends_a_mechanism_and_rounds_are_paid_once() {
     let site = LedgerSite::new();
     let event: Event = serde_json::from_str(
         r#"{"event":"banded_gaussian","sampling_rate":0.5,"noise_multiplier":4.0,"bands":2,"releases":4}"#,

@@ -83,7 +83,7 @@ impl CorrelatedRounds {
         let mut rounds = Self { path, terms, seeds, noise, checked: 1 };
         for (round, seed) in &rounds.seeds {
             check_cancelled(exchange)?;
-            drop(rounds.noise.draw(*round, &Randomness::restore_step(seed.clone())));
+            let _ = rounds.noise.draw(*round, &Randomness::restore_step(seed.clone()));
         }
         Ok(Some(rounds))
     }

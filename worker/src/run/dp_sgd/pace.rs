@@ -107,7 +107,7 @@ fn time_correlated_noise(clip: Clip, bands: NonZeroU32, releases: NonZeroU32, le
     let mut last = Duration::ZERO;
     for step in 1..=bands.get() {
         let began = Instant::now();
-        drop(noise.draw(step, &Randomness::from_os(Purpose::CorrelatedNoise)));
+        let _ = noise.draw(step, &Randomness::from_os(Purpose::CorrelatedNoise));
         last = began.elapsed();
     }
     last

@@ -48,8 +48,8 @@ impl ArmRun<'_> {
         let mut audit = open_audit(spec, arm, site, &learner, exchange)?;
         let mut correlated = match site.mode(arm) {
             ContributionMode::Noisy(clip) => {
-                let (length, data) = (learner.subset().len(), site.data().digest());
-                CorrelatedRounds::open(spec, site.party(), clip, length, data, exchange)?
+                let length = learner.subset().len();
+                CorrelatedRounds::open(spec, site.party(), clip, length, site.data().digest(), exchange)?
             }
             ContributionMode::Exact | ContributionMode::None => None,
         };

@@ -80,7 +80,7 @@ impl CorrelatedNoise {
         self.earlier.retain(|earlier| earlier.step < step && step - earlier.step < self.bands.get());
         let values = self.make_step(step, randomness);
         self.earlier.push_back(StepNoise { step, values });
-        let values = self.earlier.back().map_or(&[][..], |last| &last.values);
+        let values = self.earlier.back().map_or(&[][..], |last| &last.values[..]);
         DrawnNoise { terms: self, step, values }
     }
 

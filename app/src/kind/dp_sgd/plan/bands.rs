@@ -42,7 +42,7 @@ impl BandPlan {
 impl TrainingPlan {
     /// Requests correlated noise, or takes it back. The bands become those with the least error for the private party with
     /// the highest sampling rate, and the noise of each party that of the same ε as before, to three digits. `is_private`
-    /// tells the private datasets.
+    /// returns whether a dataset is private.
     pub fn correlate_noise(&mut self, on: bool, is_private: impl Fn(undertone_api::id::DatasetId) -> bool) {
         self.bands.on = on;
         let Some(steps) = NonZeroU32::new(self.rounds).filter(|_| on) else { return };

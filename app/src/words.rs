@@ -134,6 +134,7 @@ pub fn releases(paid: u64, event: &Event) -> String {
     };
     match event {
         Event::Repeated { .. } => format!("{} of {} each", plural(paid, "round"), each(event)),
+        Event::BandedGaussian { .. } => format!("{}, charged together", plural(paid, "release")),
         Event::Selected { of, .. } => {
             format!("{}, each the best of several runs of {}", plural(paid, "round"), each(of))
         }

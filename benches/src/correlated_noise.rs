@@ -9,8 +9,6 @@
 //!
 //! The explanation of the results is `docs/src/explanation/correlated-noise.md`.
 
-mod band;
-mod encoder;
 mod mechanism;
 mod price;
 #[cfg(test)]
@@ -20,9 +18,9 @@ mod training;
 pub(crate) use training::draw_normal;
 
 use serde_json::{Value, json};
+use undertone_privacy::correlated::RunningSumError;
 
 use crate::report::{Outcome, Report};
-use encoder::RunningSumError;
 use mechanism::NoiseMechanism;
 use price::TrainingTerms;
 use training::{ModelQuality, StepRule, find_best_quality};

@@ -92,6 +92,18 @@ pub enum Event {
         /// The noise of the contributors.
         noise: Box<DistributedNoise>,
     },
+    /// All releases of one training whose noise is correlated by an encoder of b bands, under cyclic Poisson sampling
+    /// ([`crate::correlated`]). One mechanism: its first release is charged for all of them.
+    BandedGaussian {
+        /// p: the probability of a unit to be in the batch at its group's turn, exactly as drawn.
+        sampling_rate: SamplingRate,
+        /// z = σ / (C ‖C(t)‖): relative to the clip times the column norm of the encoder.
+        noise_multiplier: NoiseMultiplier,
+        /// b: the bands of the encoder, and the groups that have their turns one after another.
+        bands: NonZeroU32,
+        /// T: the most releases.
+        releases: NonZeroU32,
+    },
     /// Values that occur at least k times among rows that were each kept with probability β. One release: any function
     /// of the survivors alone is free, a second sample is a second release.
     SampledThreshold {
@@ -181,6 +193,7 @@ impl Event {
             Self::PoissonSampledDiscreteGaussian { .. } => "a Poisson-sampled discrete Gaussian",
             Self::DistributedDiscreteGaussian(_) => "a distributed discrete Gaussian",
             Self::PoissonSampledDistributedDiscreteGaussian { .. } => "a Poisson-sampled distributed discrete Gaussian",
+            Self::BandedGaussian { .. } => "a banded Gaussian",
             Self::SampledThreshold { .. } => "sampling with a threshold",
             Self::TruncatedLaplace { .. } => "a truncated Laplace",
             Self::Substituted { .. } => "a substitution",
@@ -204,6 +217,37 @@ impl Event {
             Self::Composed { events } => events.iter().any(Self::has_selection),
             Self::Repeated { of, .. } | Self::Substituted { of } => of.has_selection(),
             _ => false,
+        }
+    }
+
+    /// Returns the most releases of a mechanism that is charged as a whole, by its first release; `None` for an event that each
+    /// release is charged for.
+    pub fn whole_releases(&self) -> Option<u64> {
+        match self {
+            Self::BandedGaussian { releases, .. } => Some(releases.get().into()),
+            Self::Substituted { of } => of.whole_releases(),
+            _ => None,
+        }
+    }
+
+    /// Returns how often an account is charged for this event when a job makes `releases` releases: once for a mechanism that
+    /// is charged as a whole.
+    pub fn count_charges(&self, releases: u64) -> u64 {
+        if self.whole_releases().is_some() { releases.min(1) } else { releases }
+    }
+
+    /// Returns the event of a job that plans `releases` releases, at least 1, instead of its own number; another event for a
+    /// mechanism that is charged as a whole, the same for others.
+    #[must_use]
+    pub fn with_planned_releases(&self, releases: u64) -> Self {
+        match self {
+            Self::BandedGaussian { sampling_rate, noise_multiplier, bands, .. } => {
+                let releases = NonZeroU32::new(u32::try_from(releases).unwrap_or(u32::MAX)).unwrap_or(NonZeroU32::MIN);
+                let (sampling_rate, noise_multiplier) = (*sampling_rate, *noise_multiplier);
+                Self::BandedGaussian { sampling_rate, noise_multiplier, bands: *bands, releases }
+            }
+            Self::Substituted { of } => Self::Substituted { of: Box::new(of.with_planned_releases(releases)) },
+            _ => self.clone(),
         }
     }
 

@@ -48,6 +48,11 @@
 //! * **Not used**: loss distributions for admission without a certificate (there is no filter for them), and an odometer, a running claim of
 //!   "ε so far" that holds at every moment (it costs more: Rogers et al. 2016). A gauge ([`Summary`]) shows the used
 //!   part of the budget's filter, not such a claim; the claim that always holds is the budget itself.
+//! * **Whole mechanisms.** A job whose releases have one price, as those with correlated noise ([`crate::correlated`]), is
+//!   charged for all of them by its first release, under both filters. Until its last release other jobs go on: it is an
+//!   interactive mechanism of fixed parameters, and filters for (ε, δ), f-DP, and Rényi DP of one order hold for concurrent
+//!   interactive mechanisms that are chosen adaptively (Haney, Shoemate, Tian, Vadhan, Vyrros, Xu and Zhang 2023). A job that
+//!   stops early gets nothing back.
 //! * **Concurrency.** The unit of commit is one release, and interleaved jobs are one sequence of releases. Reserving charges
 //!   the worst case first, so what is spent at the end is at most what was admitted.
 //! * **Several datasets.** Each account guards its own; [`across`] computes the loss of one person in several of them.

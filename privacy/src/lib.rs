@@ -9,6 +9,7 @@ pub mod amplify;
 pub mod audit;
 pub mod calibrate;
 pub mod convert;
+pub mod correlated;
 pub mod curve;
 pub mod event;
 pub mod fixed;

@@ -134,6 +134,11 @@ fn structure(event: &Event, adjacency: Adjacency, grid: &OrderGrid, others: Othe
                 }
             }
         }
+        Event::BandedGaussian { sampling_rate, noise_multiplier, bands, releases } => {
+            let turn =
+                Event::PoissonSampledGaussian { sampling_rate: *sampling_rate, noise_multiplier: *noise_multiplier };
+            Ok(structure(&turn, adjacency, grid, others)?.times(releases.get().div_ceil(bands.get()).into()))
+        }
         Event::Laplace { epsilon } => Ok(Curve::evaluated(grid, |order| laplace(epsilon.get() * changes, order.get()))),
         Event::Pure { epsilon } => Ok(Curve::evaluated(grid, |order| pure(epsilon.get() * changes, order.get()))),
         Event::Approximate { epsilon, delta } => {

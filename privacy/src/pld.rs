@@ -95,6 +95,16 @@ impl Plan {
                     self.add_pair(Pair::sampled_gaussian(q, z), count);
                 }
             }
+            Event::BandedGaussian { sampling_rate, noise_multiplier, bands, releases } => {
+                let turn = Event::PoissonSampledGaussian {
+                    sampling_rate: *sampling_rate,
+                    noise_multiplier: *noise_multiplier,
+                };
+                match count.checked_mul(releases.get().div_ceil(bands.get()).into()) {
+                    Some(count) => self.add(&turn, adjacency, count),
+                    None => self.leaks = true,
+                }
+            }
             Event::Laplace { epsilon } => self.add_pair(Pair::laplace(epsilon.get() * changes), count),
             Event::Pure { epsilon } => self.add_pair(Pair::approximate(epsilon.get() * changes, 0.0), count),
             Event::Approximate { epsilon, delta } => {

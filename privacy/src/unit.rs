@@ -1,5 +1,7 @@
 //! The quantities of differential privacy, validated at construction: every value is in range.
 
+use std::num::NonZeroU32;
+
 use serde::{Deserialize, Serialize};
 
 /// Why a number is outside the range of its type.
@@ -137,6 +139,14 @@ impl SamplingRate {
         } else {
             Err(UnitError::OutOfRange { name: "sampling rate", range: "at least 2^-32 and at most 1", value })
         }
+    }
+
+    /// Returns the rate of a unit at the turns of its group, b q, where `groups` groups have their turns one after another
+    /// and this is the expected share of all units in a batch; `None` above 1. A rate that was rounded up from 1/b gives 1.
+    pub fn for_turns(self, groups: NonZeroU32) -> Option<Self> {
+        let groups = u64::from(groups.get());
+        let numerator = self.0.checked_mul(groups)?;
+        (numerator <= Self::DENOMINATOR + groups).then_some(Self(numerator.min(Self::DENOMINATOR)))
     }
 
     /// Returns k of k / 2³², in `1..=2³²`.

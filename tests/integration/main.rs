@@ -7,6 +7,7 @@ mod audit;
 mod automation;
 mod bits;
 mod claims;
+mod correlated;
 mod crash;
 mod dashboard;
 mod demo;

@@ -76,7 +76,7 @@ async fn three_sites_train_under_masks_through_a_crash() -> TestResult<()> {
 }
 
 /// Runs the command with the file and the keys: no server, no database, no network.
-async fn certificate_verifies_offline(stage: &TestConsortium, job: JobId) -> TestResult<()> {
+pub(crate) async fn certificate_verifies_offline(stage: &TestConsortium, job: JobId) -> TestResult<()> {
     let file = stage.sites[1].client.certificate(job).await?;
     let certificate: Certificate = serde_json::from_str(&file.payload)?;
     let folder = tempfile::tempdir()?;

@@ -94,7 +94,7 @@ pub(super) fn call_all(spec: &Spec, all: &[Dataset]) {
         let Some(charge) = settled.cost(dataset) else { continue };
         // An event may have no price, but never a price that is not a number.
         if let Ok(curve) = mechanism::curve(&charge.event, charge.adjacency, &OrderGrid::standard()) {
-            let whole = curve.times(charge.releases);
+            let whole = curve.times(charge.event.count_charges(charge.releases));
             assert!(whole.losses().all(|(_, loss)| loss.to_f64_up() > 0.0), "nothing is free: {charge:?}");
         }
     }

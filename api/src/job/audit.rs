@@ -250,9 +250,10 @@ impl Assessment {
         releases: u64,
         delta: Delta,
     ) -> Result<Self, AssessError> {
-        let curve = mechanism::curve(event, adjacency, &OrderGrid::reporting())?.times(releases);
+        let charges = event.count_charges(releases);
+        let curve = mechanism::curve(event, adjacency, &OrderGrid::reporting())?.times(charges);
         let claim = convert::epsilon(&curve, delta).ok_or(AssessError::NoClaim(delta.get()))?.get();
-        let plan = Plan::of(&event.clone().times(releases), adjacency);
+        let plan = Plan::of(&event.clone().times(charges), adjacency);
         // If the losses have no grid, only the Rényi bound is available.
         let tight = plan.epsilon(delta).ok().flatten().map_or(claim, |tight| tight.get().min(claim));
         let audits = |perfect: bool| -> Result<Vec<OneRun>, AuditError> {

@@ -44,7 +44,7 @@ use crate::problem::Violation;
 
 pub use masked::SecureAggregation;
 pub use model::{AcousticModel, ModelPart, ModelParts, RecurrentCell, TrainingLoss};
-pub use noise::{Clipping, Noise};
+pub use noise::{BandedNoise, Clipping, Noise};
 pub use norm::FALSE_REFUSAL;
 pub use rehearsal::{Rehearsal, RehearsedParty};
 pub use report::{ArmResult, PublicContent, RehearsalReport, RehearsedRun, RehearsedSetting, Report, TestResult};

@@ -4,7 +4,7 @@ use undertone_privacy::curve::OrderGrid;
 use undertone_privacy::ledger::Balance;
 use undertone_privacy::{Delta, convert, mechanism};
 
-use super::release::{GaussianRelease, least_noise};
+use super::release::{expected_share, least_noise};
 use super::{AccountBalances, AccountKey, AccountQuote, PlanAccount, PlanParty, PricedPlan};
 use crate::dataset::Dataset;
 use crate::job::Charge;
@@ -13,7 +13,7 @@ use crate::job::Charge;
 /// `None` if it is infinite or has no price.
 pub fn epsilon_alone(charge: &Charge, delta: Delta) -> Option<f64> {
     let curve = mechanism::curve(&charge.event, charge.adjacency, &OrderGrid::reporting()).ok()?;
-    convert::epsilon(&curve.times(charge.releases), delta).map(f64::from)
+    convert::epsilon(&curve.times(charge.event.count_charges(charge.releases)), delta).map(f64::from)
 }
 
 impl PlanParty {
@@ -30,7 +30,7 @@ impl PlanParty {
         let quote = priced.and_then(|priced| priced.find_quote(dataset.id)).filter(|_| budget.is_some());
         let (rounds_left, jobs_left) = quote.map_or((0, 0), AccountQuote::count_further);
         let rounds_that_fit = priced.zip(quote).map_or(0, |(priced, quote)| priced.rounds_that_fit(quote));
-        let rate = GaussianRelease::from_event(&charge.event).map(|release| release.sampling_rate.get());
+        let rate = expected_share(&charge.event);
         let passes = |rounds: u32| priced.zip(rate).map(|(priced, rate)| priced.epochs(rounds, rate));
         Self {
             dataset: dataset.id,

@@ -118,7 +118,7 @@ impl AccountQuote {
 
     fn charge(&mut self, charge: Charge) {
         let cost = mechanism::curve(&charge.event, charge.adjacency, self.balance.grid()).ok();
-        let is_priced = cost.is_some() || self.is_whole();
+        let is_priced = cost.is_some() || self.balance.filter() == FilterKind::Gaussian;
         self.dues.push(PayerCharge { charge, cost, is_priced });
     }
 
@@ -127,9 +127,10 @@ impl AccountQuote {
         self.dues.push(PayerCharge { charge, cost: None, is_priced: false });
     }
 
-    /// Returns whether the account charges each job as a whole.
+    /// Returns whether the account charges each job as a whole, or one of these.
     fn is_whole(&self) -> bool {
-        self.balance.filter() == FilterKind::Gaussian
+        let is_mechanism = |due: &PayerCharge| due.charge.event.whole_releases().is_some();
+        self.balance.filter() == FilterKind::Gaussian || self.dues.iter().any(is_mechanism)
     }
 
     /// Returns whether every charge has a price.
@@ -178,7 +179,7 @@ impl AccountQuote {
         })
     }
 
-    /// Returns the certified cost of all payers, each as a job of its own after those before it.
+    /// Returns the cost of all payers, each as a job of its own after those before it.
     fn certify(&self, change: i64) -> Option<Cost> {
         let mut balance = self.balance.clone();
         let mut sum = Cost::zero(self.balance.grid());
@@ -188,8 +189,9 @@ impl AccountQuote {
             }
             let Charge { event, adjacency, releases, .. } = &due.charge;
             let releases = releases.saturating_add_signed(change);
-            let cost = balance.job_cost(event, releases, *adjacency).ok()?;
-            sum = sum.add(cost.cost()).ok()?;
+            let event = event.with_planned_releases(releases);
+            let cost = balance.job_cost(&event, releases, *adjacency).ok()?;
+            sum = sum.add(&cost.total(releases)).ok()?;
             // A job that does not fit leaves the rest to the others: the sum does not fit either.
             let _ = balance.reserve_job(ReservationId(0), &cost, releases);
         }

@@ -9,7 +9,8 @@ use crate::job::Charge;
 /// The greatest noise multiplier that the sites can draw exactly.
 pub(super) const MOST_NOISE: u64 = 1024;
 
-/// A release of Gaussian steps: one step, the sum of several, or the best of several runs of these.
+/// A release of Gaussian steps: one step, the sum of several, the turns of a unit with correlated noise, or the best of
+/// several runs of these.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct GaussianRelease {
     /// q of every step.
@@ -31,9 +32,22 @@ impl GaussianRelease {
                 let composition = Self::from_event(of)?;
                 Some(Self { steps: composition.steps.saturating_mul(*count), ..composition })
             }
+            Event::BandedGaussian { sampling_rate, bands, releases, .. } => {
+                let steps = releases.get().div_ceil(bands.get()).into();
+                Some(Self { sampling_rate: *sampling_rate, steps, selected: false })
+            }
             Event::Selected { of, .. } => Some(Self { selected: true, ..Self::from_event(of)? }),
             _ => None,
         }
+    }
+}
+
+/// Returns the expected share of all units in the batch of each step; `None` if the event does not consist of Gaussian
+/// steps.
+pub(super) fn expected_share(event: &Event) -> Option<f64> {
+    match event {
+        Event::BandedGaussian { sampling_rate, bands, .. } => Some(sampling_rate.get() / f64::from(bands.get())),
+        _ => GaussianRelease::from_event(event).map(|release| release.sampling_rate.get()),
     }
 }
 
@@ -44,6 +58,10 @@ fn with_noise(event: &Event, z: NoiseMultiplier) -> Event {
             Event::PoissonSampledGaussian { sampling_rate: *sampling_rate, noise_multiplier: z }
         }
         Event::Repeated { count, of } => with_noise(of, z).times(*count),
+        Event::BandedGaussian { sampling_rate, bands, releases, .. } => {
+            let sampling_rate = *sampling_rate;
+            Event::BandedGaussian { sampling_rate, noise_multiplier: z, bands: *bands, releases: *releases }
+        }
         Event::Selected { of, runs } => Event::Selected { of: Box::new(with_noise(of, z)), runs: *runs },
         other => other.clone(),
     }
@@ -54,7 +72,7 @@ fn with_noise(event: &Event, z: NoiseMultiplier) -> Event {
 /// most a billionth above the least.
 pub fn least_noise(balance: &Balance, charge: &Charge) -> Option<f64> {
     let composition = GaussianRelease::from_event(&charge.event).filter(|_| balance.filter() == FilterKind::Renyi)?;
-    let steps = charge.releases.checked_mul(composition.steps)?;
+    let steps = charge.event.count_charges(charge.releases).checked_mul(composition.steps)?;
     if !composition.selected {
         return noise_for(&balance.headroom(), composition.sampling_rate, steps, charge.adjacency).ok().map(f64::from);
     }

@@ -36,7 +36,7 @@ impl CombinedCost {
         let mut least: Option<Delta> = None;
         for (dataset, charge) in charges {
             let one = mechanism::curve(&charge.event, charge.adjacency, &OrderGrid::reporting()).ok()?;
-            let curve = one.times(charge.releases);
+            let curve = one.times(charge.event.count_charges(charge.releases));
             match parties.iter_mut().find(|(organization, _)| *organization == dataset.organization) {
                 Some((_, sum)) => *sum = sum.add(&curve).ok()?,
                 None => parties.push((dataset.organization, curve)),

@@ -131,6 +131,7 @@ impl PrivacyLevel {
 
     fn compute_protected(releases: &DatasetReleases<'_>) -> Self {
         let DatasetReleases { unit, adjacency, event, count, delta, .. } = *releases;
+        let count = event.count_charges(count);
         let mut plan = Plan::new();
         plan.add(event, adjacency, count);
         let curve = mechanism::curve(event, adjacency, &OrderGrid::reporting());

@@ -262,6 +262,12 @@ pub(super) fn describe_event(event: &Event) -> String {
                 words::number(noise_multiplier.get())
             )
         }
+        Event::BandedGaussian { sampling_rate, noise_multiplier, bands, releases } => format!(
+            "{} Gaussian releases together, noise correlated over {bands} of them, q {} in turn, z {}",
+            words::count(u64::from(releases.get())),
+            words::number(sampling_rate.get()),
+            words::number(noise_multiplier.get())
+        ),
         Event::Laplace { epsilon } => format!("Laplace, ε {}", words::epsilon(epsilon.get())),
         Event::Pure { epsilon } => format!("pure, ε {}", words::epsilon(epsilon.get())),
         Event::Approximate { epsilon, delta } => {

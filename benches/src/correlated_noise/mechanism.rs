@@ -3,8 +3,8 @@
 
 use std::error::Error;
 
-use super::band::find_best_banded;
-use super::encoder::{NoiseEncoder, RunningSumError};
+use undertone_privacy::correlated::{NoiseEncoder, RunningSumError, find_best_banded};
+
 use super::price::TrainingTerms;
 
 /// The tried λ of DP-λCGD.

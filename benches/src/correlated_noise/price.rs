@@ -1,20 +1,8 @@
-//! The price of correlated noise under the batches that a site can draw.
+//! The price of correlated noise under the batches that a site can draw: with the proof, `undertone_privacy::correlated`.
 //!
-//! The units are split into b groups, once, by a rule that reads nothing but a unit's own id. Group t mod b has its turn at
-//! step t: each of its units is in the batch with probability p = b q, independently, where q is the expected share of all
-//! units in a batch. b = 1 is Poisson sampling with q at every step; b = 1/q takes the groups whole, one after another.
-//! A unit has at most k = ⌈T/b⌉ turns, and two of them are b steps apart or more. Two cases have a proved price:
+//! Two cases have a proved price:
 //!
-//! 1. *b bands or fewer*: the event is that of k releases of Poisson samples with probability p and noise multiplier z, the
-//!    deviation of z(t) is z times the column norm of C (Choquette-Choo et al. 2023).
-//!    Proof for adaptive steps: let the unit's turns be t(1), t(2), … Rows t(i) to t(i) + b − 1 of Cx + z, block i, get
-//!    the unit's contribution of turn i only, because column t(i) of C is 0 outside of them and the blocks are disjoint.
-//!    Given all rows before the block, the contribution v of the unit, if drawn, is fixed: the model of step t(i) is a
-//!    function of these rows. The contributions of others are functions of the rows before their own step, with
-//!    or without the unit. So both laws of the block are those of known shifts plus noise, and their ratio is that of
-//!    (1 − p) N(0, σ²I) + p N(C(t(i)) ⊗ v, σ²I) against N(0, σ²I), one release of a Poisson sample with sensitivity
-//!    ‖C(t(i))‖ ‖v‖, at most the column norm times the clip. Adaptive composition over the k blocks ends the proof. It
-//!    holds for each site of a job: the vectors of other sites are functions of earlier rows and of data without the unit.
+//! 1. *b bands or fewer*, cyclic Poisson sampling with b groups: ⌈T/b⌉ releases of Poisson samples with probability b q.
 //! 2. *b = 1/q, any encoder with falling values of at least 0*: one Gaussian release with the sensitivity of
 //!    [`NoiseEncoder::sensitivity`] for steps that are at least b apart. Nothing is amplified, so the batches need not be
 //!    secret. Proof for adaptive steps (Denisov et al. 2022): given the rows before it, the shift of a row is known, and the
@@ -30,11 +18,10 @@
 
 use std::error::Error;
 
+use undertone_privacy::correlated::NoiseEncoder;
 use undertone_privacy::gaussian::GaussianProfile;
 use undertone_privacy::pld::Plan;
 use undertone_privacy::{Adjacency, Delta, Epsilon, Event, NoiseMultiplier, SamplingRate};
-
-use super::encoder::NoiseEncoder;
 
 /// The relative width at which the search for the least noise ends.
 const PRECISION: f64 = 1.0001;

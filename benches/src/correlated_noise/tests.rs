@@ -1,101 +1,16 @@
-//! The vectors of the peer (`benches/peers/correlated_noise.py`), and the price against the mechanism itself.
+//! The price against the mechanism itself, and the noise of the families.
 
-#![expect(clippy::unwrap_used, reason = "constants of a test are in range, and the vectors have all fields")]
+#![expect(clippy::unwrap_used, reason = "constants of a test are in range")]
 
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
-use serde_json::Value;
+use undertone_privacy::correlated::NoiseEncoder;
 use undertone_privacy::pld::Plan;
 use undertone_privacy::{Adjacency, Delta, Epsilon};
 
-use super::band::find_best_banded;
-use super::encoder::NoiseEncoder;
 use super::mechanism::{NoiseFamily, NoiseMechanism};
 use super::price::TrainingTerms;
 use super::training::draw_normal;
-
-const VECTORS: &str = include_str!("../../peers/correlated_noise.json");
-
-fn cases(name: &str) -> Vec<Value> {
-    let vectors: Value = serde_json::from_str(VECTORS).unwrap();
-    let cases = vectors[name].as_array().unwrap().clone();
-    assert!(cases.len() >= 3, "{name}");
-    cases
-}
-
-fn number(case: &Value, key: &str) -> f64 {
-    case[key].as_f64().unwrap()
-}
-
-fn count(case: &Value, key: &str) -> usize {
-    case[key].as_u64().unwrap() as usize
-}
-
-fn numbers(value: &Value) -> Vec<f64> {
-    value.as_array().unwrap().iter().map(|value| value.as_f64().unwrap()).collect()
-}
-
-/// Makes the encoder of a vector.
-fn encoder(case: &Value) -> NoiseEncoder {
-    let steps = count(case, "steps");
-    match case["kind"].as_str().unwrap() {
-        "banded" => NoiseEncoder::banded(&numbers(&case["parameter"]), steps),
-        "geometric" => NoiseEncoder::geometric(number(case, "parameter"), steps),
-        kind => {
-            assert_eq!(kind, "inverse_root");
-            NoiseEncoder::inverse_root(count(case, "parameter"), steps)
-        }
-    }
-}
-
-/// Asserts that a bound is not below a value, and above it by a part in a million at most.
-fn assert_covers(bound: f64, value: f64, what: &str) {
-    assert!(bound >= value * (1.0 - 1e-13) && bound <= value * (1.0 + 1e-6), "{what}: {bound} and {value}");
-}
-
-#[test]
-fn encoders_equal_dense_matrices_over_all_patterns() {
-    for case in cases("encoders") {
-        let encoder = encoder(&case);
-        for (ours, theirs) in [(encoder.column(), &case["first_column"]), (encoder.inverse(), &case["inverse"])] {
-            let theirs = numbers(theirs);
-            assert_eq!(ours.len(), theirs.len());
-            let is_close = |(one, other): (&f64, &f64)| (one - other).abs() <= 1e-9;
-            assert!(ours.iter().zip(&theirs).all(is_close), "{case}");
-        }
-        assert_covers(encoder.column_norm(), number(&case, "column_norm"), "column norm");
-        assert_covers(encoder.sensitivity(count(&case, "period")), number(&case, "sensitivity"), "sensitivity");
-        let errors = encoder.errors();
-        assert!((errors.root_mean_square / number(&case, "rms") - 1.0).abs() < 1e-9, "{case}");
-        assert!((errors.last / number(&case, "last") - 1.0).abs() < 1e-9, "{case}");
-    }
-}
-
-#[test]
-fn prices_equal_those_of_dp_accounting() {
-    for case in cases("prices") {
-        let terms = TrainingTerms {
-            rate: number(&case, "rate"),
-            steps: count(&case, "steps"),
-            epsilon: 1.0,
-            delta: number(&case, "delta"),
-        };
-        let event = terms.banded_event(count(&case, "bands"), number(&case, "noise_multiplier")).unwrap();
-        let plan = Plan::of(&event, Adjacency::ZeroOut);
-        let epsilon = plan.epsilon(Delta::new(terms.delta).unwrap()).unwrap().unwrap().get();
-        let theirs = number(&case, "epsilon");
-        assert!((epsilon / theirs - 1.0).abs() < 1e-3, "{epsilon} and {theirs}");
-    }
-}
-
-#[test]
-fn best_bands_are_those_of_a_general_optimizer() {
-    for case in cases("bands") {
-        let encoder = find_best_banded(count(&case, "bands"), count(&case, "steps"));
-        let product = encoder.column_norm() * encoder.errors().root_mean_square;
-        assert!((product / number(&case, "product") - 1.0).abs() < 1e-6, "{product}: {case}");
-    }
-}
 
 /// Estimates δ(ε) of a unit whose turns are the steps 0 and 2 of 4, each with probability ½, and its standard error: from
 /// draws of Cx + z with the unit, against z alone. The unit contributes 1 in one coordinate.
@@ -172,10 +87,4 @@ fn chosen_noise_costs_at_most_the_epsilon_of_the_terms() {
         }
     }
     assert!(banded.unwrap() < independent.unwrap());
-}
-
-#[test]
-#[should_panic(expected = "falling values")]
-fn closed_form_refuses_an_encoder_that_rises() {
-    NoiseEncoder::banded(&[1.0, 1.5], 4).sensitivity(2);
 }

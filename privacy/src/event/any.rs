@@ -107,6 +107,9 @@ pub(crate) fn release() -> impl Strategy<Value = Event> {
             sampling_rate,
             noise_multiplier
         }),
+        (rate(), noise(), count(32), count(500)).prop_map(|(sampling_rate, noise_multiplier, bands, releases)| {
+            Event::BandedGaussian { sampling_rate, noise_multiplier, bands, releases }
+        }),
         epsilon().prop_map(|epsilon| Event::Laplace { epsilon }),
         epsilon().prop_map(|epsilon| Event::Pure { epsilon }),
         (epsilon(), delta()).prop_map(|(epsilon, delta)| Event::Approximate { epsilon, delta }),
@@ -149,6 +152,12 @@ pub(crate) fn quieter(event: &Event, factor: f64) -> Option<Event> {
         Event::PoissonSampledGaussian { sampling_rate, noise_multiplier } => {
             Event::PoissonSampledGaussian { sampling_rate: *sampling_rate, noise_multiplier: more(*noise_multiplier) }
         }
+        Event::BandedGaussian { sampling_rate, noise_multiplier, bands, releases } => Event::BandedGaussian {
+            sampling_rate: *sampling_rate,
+            noise_multiplier: more(*noise_multiplier),
+            bands: *bands,
+            releases: *releases,
+        },
         Event::Laplace { epsilon } => Event::Laplace { epsilon: less(*epsilon) },
         Event::Pure { epsilon } => Event::Pure { epsilon: less(*epsilon) },
         Event::Approximate { epsilon, delta } => {

@@ -28,12 +28,15 @@ pub const MOST_CERTIFIED_STEPS: u64 = 1 << 20;
 /// A private selection has loss distributions that bound it (`pld/selected.rs`). A job with selections is certified by them or by
 /// its Rényi curve, whichever costs less.
 ///
+/// A mechanism that is charged as a whole counts once, for any number of its releases.
+///
 /// The time is bounded: a job that would need a μ of more than about 32 is refused before any loss distribution is composed, and
 /// one of more than 2²⁰ steps is certified by its Rényi curve.
 ///
 /// # Errors
 /// [`PriceError::NoPrice`] when the event has no price, reveals more than the side mass, or is too loud.
 pub fn certify(event: &Event, releases: u64, adjacency: Adjacency, side: Delta) -> Result<Cost, PriceError> {
+    let releases = event.count_charges(releases);
     let mut plan = Plan::new();
     plan.add(event, adjacency, releases);
     if let Some(mu) = estimate_mu(&plan, event, releases, adjacency)?.filter(|mu| *mu > MOST_CERTIFIED_MU) {
@@ -73,7 +76,8 @@ pub(super) fn certify_selections_by_curve(
 
 /// Returns the cost of a job by the (ε, δ₀) of its Rényi curve.
 fn certify_by_curve(event: &Event, releases: u64, adjacency: Adjacency, side: Delta) -> Result<Cost, PriceError> {
-    let curve = mechanism::curve(event, adjacency, &OrderGrid::reporting())?.times(releases);
+    let charges = event.count_charges(releases);
+    let curve = mechanism::curve(event, adjacency, &OrderGrid::reporting())?.times(charges);
     let epsilon = convert::epsilon(&curve, side);
     cost(epsilon.and_then(|epsilon| GaussianCertificate::from_guarantee(epsilon, side)), event, side)
 }

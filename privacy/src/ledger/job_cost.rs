@@ -1,5 +1,7 @@
 //! The cost of a job on one account: of each release under the Rényi filter, of the whole job under the Gaussian filter.
 //!
+//! A mechanism whose releases have one price ([`Event::whole_releases`]) is charged as a whole under both filters.
+//!
 //! A row of a ledger holds the event. Under the Gaussian filter it also holds the certificate, because δ₀ was chosen from
 //! the account's headroom at the time. Whoever verifies the row computes the certificate again from the event and δ₀.
 //!
@@ -154,7 +156,7 @@ impl JobCertificate {
 pub enum JobCost {
     /// The cost of each release.
     PerRelease(Cost),
-    /// The cost of the job, spent by its first release.
+    /// The cost of the job, spent by its first release: under the Gaussian filter, and of a mechanism that is charged as a whole.
     Whole(Cost),
 }
 
@@ -171,8 +173,9 @@ impl JobCost {
         grid: &OrderGrid,
         certificate: Option<&JobCertificate>,
     ) -> Result<Self, CertificateError> {
+        check_releases(event, releases)?;
         match (*grid == OrderGrid::gaussian(), certificate) {
-            (false, None) => Ok(Self::PerRelease(mechanism::curve(event, adjacency, grid)?)),
+            (false, None) => Ok(Self::for_event(event, mechanism::curve(event, adjacency, grid)?)),
             (false, Some(_)) => Err(CertificateError::Unexpected),
             (true, None) => Err(CertificateError::Missing),
             (true, Some(stated)) => {
@@ -184,6 +187,12 @@ impl JobCost {
                 }
             }
         }
+    }
+
+    /// Makes the cost of an event whose Rényi curve is `cost`: of each release, or of all of a mechanism that is charged as a
+    /// whole.
+    pub fn for_event(event: &Event, cost: Cost) -> Self {
+        if event.whole_releases().is_some() { Self::Whole(cost) } else { Self::PerRelease(cost) }
     }
 
     /// Returns the cost that is counted: of each release, or of the job.
@@ -222,8 +231,9 @@ impl Balance {
     /// # Errors
     /// [`PriceError`] when the job cannot be priced, or not certified with the remaining side mass.
     pub fn job_cost(&self, event: &Event, releases: u64, adjacency: Adjacency) -> Result<JobCost, PriceError> {
+        check_releases(event, releases)?;
         match self.filter() {
-            FilterKind::Renyi => Ok(JobCost::PerRelease(self.price(event, adjacency)?)),
+            FilterKind::Renyi => Ok(JobCost::for_event(event, self.price(event, adjacency)?)),
             FilterKind::Gaussian => certify_within(&self.headroom(), event, releases, adjacency).map(JobCost::Whole),
         }
     }
@@ -234,6 +244,10 @@ impl Balance {
     /// # Errors
     /// As [`Balance::job_cost`].
     pub fn cost_of_unplanned(&self, event: &Event, releases: u64, adjacency: Adjacency) -> Result<JobCost, PriceError> {
+        if event.whole_releases().is_some() {
+            // The event states the planned number.
+            return self.job_cost(event, releases, adjacency);
+        }
         if self.filter() == FilterKind::Renyi {
             return Ok(JobCost::PerRelease(self.price(event, adjacency)?));
         }
@@ -304,6 +318,17 @@ impl Reservation {
             JobCost::PerRelease(cost) => Self::from_parts(id, cost, releases, committed, settled),
             JobCost::Whole(cost) => Self::from_whole_parts(id, cost, releases, committed, settled),
         }
+    }
+}
+
+/// Checks that a job releases at most as often as a mechanism that is charged as a whole.
+fn check_releases(event: &Event, releases: u64) -> Result<(), PriceError> {
+    match event.whole_releases() {
+        Some(most) if releases > most => {
+            let why = format!("it has {most} releases, and {releases} are asked for: plan them as one mechanism");
+            Err(PriceError::NoPrice { event: event.name(), why })
+        }
+        _ => Ok(()),
     }
 }
 

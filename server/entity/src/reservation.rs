@@ -42,13 +42,15 @@ impl Model {
         parse_json("reading the column reservation.event", &self.event)
     }
 
-    /// Returns the cost of the job: this server reserves each job on an account with the Gaussian filter as a whole.
+    /// Returns the cost of the job: this server reserves each job on an account with the Gaussian filter as a whole, and
+    /// each mechanism that is one.
     ///
     /// # Errors
     /// When the column holds another text.
     pub fn cost(&self) -> Result<JobCost, Error> {
         let cost = self.per_release()?;
-        Ok(if cost.mu_squared().is_some() { JobCost::Whole(cost) } else { JobCost::PerRelease(cost) })
+        let is_whole = cost.mu_squared().is_some() || self.event()?.whole_releases().is_some();
+        Ok(if is_whole { JobCost::Whole(cost) } else { JobCost::PerRelease(cost) })
     }
 
     /// Returns the cost of a release, or of the job on an account with the Gaussian filter.

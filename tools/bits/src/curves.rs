@@ -1,5 +1,8 @@
 //! Curves of every kind of event, on every grid, under every neighbouring relation, and their conversions.
 
+use std::num::NonZeroU32;
+
+use undertone_privacy::correlated::BandedEncoder;
 use undertone_privacy::{Adjacency, Event, OrderGrid, convert, mechanism};
 
 use crate::Facts;
@@ -38,11 +41,20 @@ pub(crate) fn record(facts: &mut Facts) {
         }
     }
     assert_eq!(kinds, [true; KINDS], "a kind of event is not compared");
+    for (bands, steps) in [(2, 24), (5, 100), (8, 60)] {
+        let whole = |count: u32| NonZeroU32::new(count).unwrap_or(NonZeroU32::MIN);
+        let encoder = BandedEncoder::best(whole(bands), whole(steps));
+        facts.number(&format!("norm of {bands} bands"), encoder.column_norm());
+        facts.number(&format!("deviation of {bands} bands"), encoder.most_deviation());
+        for weight in encoder.weights() {
+            facts.number(&format!("weight of {bands} bands"), *weight as f64);
+        }
+    }
 }
 
 /// The number of kinds of events. A new kind does not compile until it is added here: add it to [`Seed::events`] too,
 /// whose kinds are counted.
-const KINDS: usize = 16;
+const KINDS: usize = 17;
 
 const fn kind(event: &Event) -> usize {
     match event {
@@ -62,5 +74,6 @@ const fn kind(event: &Event) -> usize {
         Event::Selected { .. } => 13,
         Event::Substituted { .. } => 14,
         Event::PoissonSampledDistributedDiscreteGaussian { .. } => 15,
+        Event::BandedGaussian { .. } => 16,
     }
 }

@@ -144,6 +144,12 @@ impl Seed {
             self.threshold(Shown::CountsRenyi),
             self.threshold(Shown::SetRenyi),
             Event::PoissonSampledDistributedDiscreteGaussian { sampling_rate, noise: Box::new(self.distributed()) },
+            Event::BandedGaussian {
+                sampling_rate,
+                noise_multiplier,
+                bands: NonZeroU32::MIN.saturating_add(3),
+                releases: NonZeroU32::MIN.saturating_add(98),
+            },
         ]
     }
 }

@@ -21,7 +21,7 @@ use undertone_api::budget::EntryKind;
 use undertone_api::id::{DatasetId, JobId, LineageId};
 use undertone_api::signed::{RotationError, Signed};
 use undertone_privacy::ledger::{
-    Account, Budget, CertificateError, JobCertificate, LedgerError as RuleError, Reservation, ReservationId,
+    Account, Budget, CertificateError, JobCertificate, JobCost, LedgerError as RuleError, Reservation, ReservationId,
 };
 use undertone_privacy::mechanism::PriceError;
 use undertone_privacy::transfer::event_at;
@@ -391,7 +391,8 @@ impl LedgerBooks {
             let id = reservation_id(job);
             let Some(row) = self.accounts.get(&own).and_then(|book| book.account.reservation(id)) else { continue };
             let cost = unpriced.price(&event, key.adjacency())?;
-            rows.push(Reservation::from_parts(id, cost, row.releases(), row.committed(), row.is_settled())?);
+            let cost = JobCost::for_event(&event, cost);
+            rows.push(Reservation::from_job(id, cost, row.releases(), row.committed(), row.is_settled())?);
             jobs.insert(job, JobReservation { event, certificate: None, ..reserved.clone() });
         }
         Ok(AccountBook { account: Account::rebuilt(Some(budget), rows)?, jobs, first: None, last: None })

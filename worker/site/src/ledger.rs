@@ -382,6 +382,10 @@ impl Ledger {
                 |row| row.get(0),
             )
             .map_err(StoreError::sqlite("count receipts"))?;
+        if earlier > 0 && event.whole_releases().is_some() {
+            // The charge of all rounds covers one release of each.
+            return Err(LedgerError::Released { series: series.to_owned(), round });
+        }
         let previous = if last.sequence == 0 { no_receipt() } else { last.hash.clone() };
         let receipt = Receipt {
             sequence: last.sequence + 1,

@@ -421,6 +421,7 @@ impl DatasetRules {
         match event {
             Event::Gaussian { noise_multiplier }
             | Event::PoissonSampledGaussian { noise_multiplier, .. }
+            | Event::BandedGaussian { noise_multiplier, .. }
             | Event::DiscreteGaussian { noise_multiplier, .. }
             | Event::PoissonSampledDiscreteGaussian { noise_multiplier, .. } => {
                 let least = self.least_noise_multiplier;
@@ -470,6 +471,7 @@ pub fn is_exact(event: &Event) -> bool {
         Event::Repeated { of, .. } | Event::Substituted { of } | Event::Selected { of, .. } => is_exact(of),
         Event::Gaussian { .. }
         | Event::PoissonSampledGaussian { .. }
+        | Event::BandedGaussian { .. }
         | Event::Laplace { .. }
         | Event::Pure { .. }
         | Event::Approximate { .. }

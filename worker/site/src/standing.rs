@@ -291,7 +291,9 @@ fn manifest(store: &Store, part: &ApprovedPart) -> Result<Manifest, StoreError> 
 
 /// Adds to a list. Under the Rényi filter equal events are one entry, found by linear search: there are few distinct ones.
 fn add(all: &mut Vec<CountedReleases>, counted: CountedReleases, filter: FilterKind) {
-    match all.iter_mut().find(|known| filter == FilterKind::Renyi && known.event == counted.event) {
+    // Each mechanism that is charged as a whole counts once.
+    let adds_up = filter == FilterKind::Renyi && counted.event.whole_releases().is_none();
+    match all.iter_mut().find(|known| adds_up && known.event == counted.event) {
         Some(known) => known.releases = known.releases.saturating_add(counted.releases),
         None => all.push(counted),
     }

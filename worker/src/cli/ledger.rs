@@ -361,6 +361,9 @@ fn describe_event(event: &Event) -> String {
         Event::PoissonSampledGaussian { sampling_rate, noise_multiplier } => {
             format!("sampled Gaussian q={} z={}", sampling_rate.get(), noise_multiplier.get())
         }
+        Event::BandedGaussian { sampling_rate, noise_multiplier, bands, releases } => {
+            format!("{releases} Gaussians with {bands} bands q={} z={}", sampling_rate.get(), noise_multiplier.get())
+        }
         Event::Laplace { epsilon } => format!("Laplace epsilon={}", epsilon.get()),
         Event::Pure { epsilon } => format!("pure epsilon={}", epsilon.get()),
         Event::Approximate { epsilon, delta } => format!("epsilon={} delta={:e}", epsilon.get(), delta.get()),

@@ -14,6 +14,7 @@
 mod audit;
 mod checkpoint;
 mod contribution;
+mod correlated;
 mod data;
 mod development;
 pub(super) mod error;
@@ -29,6 +30,7 @@ mod test_sets;
 mod trained_model;
 mod training;
 pub mod tune;
+mod turns;
 mod warm;
 
 use undertone_api::job::dp_sgd::Spec;

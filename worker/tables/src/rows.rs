@@ -7,6 +7,10 @@ use undertone_api::job::dp_sgd::RowColumns;
 
 use crate::dataset::TableReader;
 use crate::error::TableError;
+use crate::part::UNIT_BYTES;
+
+/// The id of a unit of a table: a keyed hash.
+pub type UnitId = [u8; UNIT_BYTES as usize];
 
 /// The most inputs of all rows together: 8 GiB of numbers.
 pub const MOST_NUMBERS: u64 = 1 << 31;
@@ -19,6 +23,8 @@ pub struct LabelledRows {
     labels: Vec<u16>,
     /// The number of rows up to the end of each unit.
     ends: Vec<usize>,
+    /// The id of each unit.
+    ids: Vec<UnitId>,
 }
 
 impl LabelledRows {
@@ -31,7 +37,7 @@ impl LabelledRows {
         let places = table.find_columns(&columns.columns())?;
         let inputs = columns.inputs() as usize;
         check_size(&table.meta().name, table.meta().rows, inputs as u64)?;
-        let mut rows = Self { inputs, features: Vec::new(), labels: Vec::new(), ends: Vec::new() };
+        let mut rows = Self { inputs, features: Vec::new(), labels: Vec::new(), ends: Vec::new(), ids: Vec::new() };
         table.visit_units(&places, &mut |unit| {
             let before = rows.labels.len();
             for codes in unit.rows() {
@@ -45,6 +51,7 @@ impl LabelledRows {
             }
             if rows.labels.len() > before {
                 rows.ends.push(rows.labels.len());
+                rows.ids.push(unit.id());
             }
             Ok::<_, TableError>(())
         })?;
@@ -54,6 +61,14 @@ impl LabelledRows {
     /// Returns the number of units with labelled rows.
     pub const fn units(&self) -> usize {
         self.ends.len()
+    }
+
+    /// Returns the id of a unit, for use at the site alone.
+    ///
+    /// # Panics
+    /// If the number is not below [`Self::units`].
+    pub fn id(&self, number: usize) -> &UnitId {
+        &self.ids[number]
     }
 
     /// Returns the number of labelled rows.

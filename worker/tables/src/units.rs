@@ -20,12 +20,18 @@ const BATCH: usize = 1 << 13;
 /// The rows of one unit, in keyed order. At most [`MOST_UNIT_ROWS`](crate::add::MOST_UNIT_ROWS).
 #[derive(Debug, Default)]
 pub struct UnitRows {
+    id: [u8; UNIT_BYTES as usize],
     codes: Vec<Option<i64>>,
     width: usize,
     count: usize,
 }
 
 impl UnitRows {
+    /// Returns the unit's id: a keyed hash of the owner's. Never leaves the site.
+    pub const fn id(&self) -> [u8; UNIT_BYTES as usize] {
+        self.id
+    }
+
     /// Returns the codes of each row, in the order of the job's columns.
     pub fn rows(&self) -> impl Iterator<Item = &[Option<i64>]> + Clone {
         (0..self.count).map(|row| &self.codes[row * self.width..(row + 1) * self.width])
@@ -77,6 +83,7 @@ impl TableReader {
                         }
                         current = Some(id);
                         unit.clear();
+                        unit.id = id;
                     }
                     batch.append(row, &mut unit);
                 }

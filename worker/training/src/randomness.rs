@@ -1,7 +1,7 @@
 //! The source of randomness: the operating system's entropy, expanded by ChaCha20 (`privacy.md`, 11.3).
 //!
-//! Every batch and every release draws a fresh seed, so no state is shared between rounds or survives a fork. Sampling
-//! and noise use different seeds *and* different streams. A user cannot set a seed, except for a rehearsal on public
+//! Every batch and every release draws a fresh seed, so no state is shared between rounds or survives a fork. The seeds
+//! of correlated noise and of canaries alone are stored, until the end of the job. Sampling and noise use different seeds *and* different streams. A user cannot set a seed, except for a rehearsal on public
 //! data, which requires the site's permission for public data.
 
 use rand_chacha::ChaCha20Rng;
@@ -38,6 +38,8 @@ pub enum Purpose {
     Vocabulary = 11,
     /// The secret of a masked round, from which its keys derive.
     Masks = 12,
+    /// The noise of a release that is correlated with later ones.
+    CorrelatedNoise = 13,
 }
 
 /// A secret seed with its purpose; zeroized on drop.
@@ -60,8 +62,8 @@ impl Randomness {
     }
 
     /// Returns the secret of an audit's canaries, which the site stores so that a killed run continues with the same
-    /// canaries. Returns `None` for every other purpose: batches and noise are never drawn from a seed that was on a
-    /// disk.
+    /// canaries. Returns `None` for every other purpose: batches and independent noise are never drawn from a seed that was
+    /// on a disk.
     pub fn canary_secret(&self) -> Option<Zeroizing<[u8; 32]>> {
         (self.purpose == Purpose::Canaries).then(|| self.seed.clone())
     }
@@ -69,6 +71,17 @@ impl Randomness {
     /// Restores the randomness of an audit's canaries from its stored secret.
     pub const fn restore_canaries(seed: Zeroizing<[u8; 32]>) -> Self {
         Self { seed, purpose: Purpose::Canaries }
+    }
+
+    /// Returns the secret of a step's correlated noise, which the site stores before the release: the noise of later steps
+    /// depends on it. `None` for every other purpose.
+    pub fn step_secret(&self) -> Option<Zeroizing<[u8; 32]>> {
+        (self.purpose == Purpose::CorrelatedNoise).then(|| self.seed.clone())
+    }
+
+    /// Restores the randomness of a step's correlated noise from its stored secret.
+    pub const fn restore_step(seed: Zeroizing<[u8; 32]>) -> Self {
+        Self { seed, purpose: Purpose::CorrelatedNoise }
     }
 
     /// Returns repeatable randomness for rehearsals on data that the site's policy marks as public, which need no
@@ -112,11 +125,16 @@ mod tests {
     }
 
     #[test]
-    fn only_canary_secrets_can_be_stored() {
+    fn only_secrets_of_canaries_and_steps_can_be_stored() {
         let canaries = Randomness::in_test(Purpose::Canaries, 7);
         let restored = Randomness::restore_canaries(canaries.canary_secret().expect("it may be kept"));
         assert_eq!(restored.stream(3).next_u64(), canaries.stream(3).next_u64());
+        let step = Randomness::in_test(Purpose::CorrelatedNoise, 7);
+        let restored = Randomness::restore_step(step.step_secret().expect("it may be kept"));
+        assert_eq!(restored.stream(3).next_u64(), step.stream(3).next_u64());
+        assert!(canaries.step_secret().is_none() && step.canary_secret().is_none());
         for purpose in [Purpose::Noise, Purpose::Sampling, Purpose::Selection, Purpose::Rows, Purpose::Hashing] {
+            assert!(Randomness::in_test(purpose, 7).step_secret().is_none());
             assert!(Randomness::in_test(purpose, 7).canary_secret().is_none());
             assert_ne!(Randomness::in_test(purpose, 7).stream(3).next_u64(), canaries.stream(3).next_u64());
         }

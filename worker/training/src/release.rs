@@ -1,6 +1,7 @@
 //! The end of the chain: noise, and the finished vector. The site stores the vector and charges its ledger before the
 //! vector leaves.
 
+mod correlated;
 mod masked;
 mod update;
 
@@ -16,6 +17,7 @@ use super::randomness::Randomness;
 use super::vector::STRIDE;
 use undertone_worker_site::clearance::{Clearance, GrantId};
 
+pub use correlated::{CorrelatedNoise, DrawnNoise};
 pub use masked::{GroupNoise, NoisySum};
 pub use update::{LocalStep, Update};
 
@@ -43,6 +45,15 @@ pub enum ReleaseError {
         drawn: u32,
         /// The deviation of the event.
         charged: u32,
+    },
+    /// The deviation of correlated noise exceeds the integers.
+    #[error("noise multiplier {0} is too large for correlated noise: set a smaller one, or fewer bands")]
+    CorrelatedNoise(f64),
+    /// The noise of a step was drawn for other terms.
+    #[error("the noise of step {step} is of another length, clip or training than the sum: draw it for this training")]
+    OtherNoise {
+        /// The step.
+        step: u32,
     },
     /// An update belongs to another grant or is incomplete.
     #[error("an update of {steps} steps does not belong to the grant for {granted} steps: release exactly its steps")]

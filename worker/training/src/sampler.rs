@@ -41,6 +41,13 @@ impl Sampler {
         Batch { units, rate: self.rate }
     }
 
+    /// Draws a batch among some units, ascending numbers below the sampler's: one independent trial for each of these. The
+    /// others do not have their turn.
+    pub fn draw_among(&self, members: &[usize], randomness: &Randomness) -> Batch {
+        let among = Self { units: members.len(), rate: self.rate }.draw(randomness);
+        Batch { units: among.units.iter().map(|place| members[*place]).collect(), rate: among.rate }
+    }
+
     /// Draws a batch with fresh randomness of the operating system.
     pub fn draw_fresh(&self) -> Batch {
         self.draw(&Randomness::from_os(Purpose::Sampling))
@@ -85,6 +92,25 @@ mod tests {
     fn a_batch_can_be_empty() {
         let rate = SamplingRate::new(1e-9).unwrap();
         assert!(Sampler::new(3, rate).draw(&Randomness::in_test(Purpose::Sampling, 3)).units().is_empty());
+    }
+
+    #[test]
+    fn batch_of_a_turn_has_members_of_the_group_alone() {
+        let members = [1, 4, 5, 9];
+        let all = Sampler::new(10, SamplingRate::ONE).draw_among(&members, &Randomness::in_test(Purpose::Sampling, 1));
+        assert_eq!((all.units(), all.rate()), (&members[..], SamplingRate::ONE));
+        let sampler = Sampler::new(10, SamplingRate::new(0.5).unwrap());
+        let mut counts = [0_u32; 10];
+        for seed in 0..=255_u8 {
+            let batch = sampler.draw_among(&members, &Randomness::in_test(Purpose::Sampling, seed));
+            assert!(batch.units().is_sorted());
+            batch.units().iter().for_each(|unit| counts[*unit] += 1);
+        }
+        for (unit, count) in counts.into_iter().enumerate() {
+            // Half of 256, five standard deviations of 8.
+            let expected = if members.contains(&unit) { 88..=168 } else { 0..=0 };
+            assert!(expected.contains(&count), "{counts:?}");
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The requirements on a `dp_sgd` spec, checked before approval is requested.
 
+mod banded;
 mod masked;
 mod model;
 mod rehearsal;
@@ -87,6 +88,7 @@ pub(super) fn check(spec: &Spec, datasets: &[Dataset]) -> Vec<Violation> {
     }
     selection::check(spec, &mut say);
     masked::check(spec, datasets, &mut say);
+    banded::check(spec, &mut say);
     super::terms::check(spec, NOISE, &mut say);
     violations
 }

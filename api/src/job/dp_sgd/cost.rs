@@ -4,7 +4,8 @@
 //! A round of s local steps is s noisy gradients, of which only the sum of steps leaves: one charge of `Repeated`. The
 //! best of several runs is `Selected`. The method of clipping, the optimizer, the trained parts and the width of
 //! numbers do not change the charge: the noise is z times the sensitivity in each case, and the rest is
-//! post-processing. A round under masks is charged as a sum with the noise of several sites (`masked.rs`).
+//! post-processing. Correlated noise is one mechanism: all rounds of a party have one price, charged by the first of them,
+//! and none is made a second time. A round under masks is charged as a sum with the noise of several sites (`masked.rs`).
 
 use undertone_privacy::{Adjacency, Event};
 
@@ -22,7 +23,8 @@ pub(super) fn cost(spec: &Spec, dataset: &Dataset) -> Option<Charge> {
     // The private arm is always charged, so an owner who also opens the dataset for the comparison sees the private
     // arm's cost separately. The open arm's releases have no price; they are recorded next to the account.
     if let Some(event) = spec.private_event(party, dataset.inputs) {
-        return Some(charge(event, u64::from(spec.rounds_of(party)) + u64::from(spec.spare_releases)));
+        let spare = if event.whole_releases().is_some() { 0 } else { spec.spare_releases };
+        return Some(charge(event, u64::from(spec.rounds_of(party)) + u64::from(spare)));
     }
     let open = spec.open.as_ref().filter(|_| dataset.visibility == Visibility::Open)?;
     Some(charge(Event::NonPrivate, u64::from(open.rounds)))
@@ -45,13 +47,16 @@ pub(super) fn release(spec: &Spec, dataset: &Dataset, series: &str) -> Option<Ev
 }
 
 impl Spec {
-    /// Returns the release of one vector of a party in the private series; `None` if the party adds no noise, or there
+    /// Returns the release of one vector of a party in the private series, or of all of them with correlated noise; `None` if the party adds no noise, or there
     /// is no such series. `inputs` are the inputs of the party's dataset.
     pub fn private_event(&self, party: &Party, inputs: u32) -> Option<Event> {
         let rounds = self.private.as_ref()?;
         if let Some(masks) = self.masks() {
             // A round is one step: the check refuses more, and a selection.
             return self.masked_event(party, inputs, masks.honest());
+        }
+        if let Some(mechanism) = self.banded_event(party) {
+            return Some(mechanism);
         }
         let step = party.step_event()?;
         let training = match rounds.local_steps {

@@ -8,6 +8,8 @@
 //! * ‖N‖ ≤ σ √(d + 2√(dt) + 2t) (Hsu, Kakade and Zhang 2012, theorem 2.1, for subgaussian coordinates; the discrete
 //!   Gaussian is one: Canonne, Kamath and Steinke 2020, fact 18).
 //!
+//! With correlated noise σ is the greatest deviation of a round, and μ the mean over the groups of the units as well.
+//!
 //! Of s local steps each has probability p/s. An update of SGD with momentum m is at most s·η/(1 − m) gradients long. A
 //! step of Adam moves no coordinate by more than η·(1 − β₁)/√((1 − β₂)(1 − β₁²/β₂)) by the Cauchy–Schwarz inequality. A
 //! step of DP-Adam is η times a mean of gradients over the root of the least second moment, which is a share of the
@@ -30,6 +32,8 @@ pub const FALSE_REFUSAL: f64 = 1e-12;
 const ADAM_STEP: f64 = 7.3;
 /// The least root of DP-Adam's second moment, in deviations of the noise: √(4 · √(2 · 0.001/1.999)) is 0.3556.
 const DP_ADAM_ROOT: f64 = 0.355;
+/// The least clip of a site's own grid, in steps.
+const LEAST_STEPS: u64 = 1 << 20;
 /// The greatest factor that f32 and the noise grid add.
 const ROUNDING: f64 = 1.001;
 
@@ -66,7 +70,13 @@ impl GradientBound {
         let expected = party.expected_batch(spec.units_of(dataset));
         let tail = libm::log(2.0 * f64::from(rounds.local_steps.max(1)) / FALSE_REFUSAL);
         let batch = batch(party, most_units(spec, dataset), tail);
-        let deviation = spec.deviation(party, spec.units_of(dataset));
+        let units = spec.units_of(dataset);
+        // A site with correlated noise draws a little more, for the rounding of the noise of earlier steps.
+        let rounding = spec.encoder(party).map_or(1.0, |encoder| {
+            let plain = encoder.column_norm() * LEAST_STEPS as f64;
+            encoder.sensitivity(LEAST_STEPS, length as usize) / plain
+        });
+        let deviation = spec.deviation(party, units) * rounding;
         let noise_norm = deviation * (length + 2.0 * (length * tail).sqrt() + 2.0 * tail).sqrt();
         Some(Self { norm: noise.clip * batch / expected + noise_norm, deviation })
     }

@@ -153,7 +153,8 @@ pub struct ReleaseMechanism {
     /// The largest change of the sum in L2 by one neighbouring change: the clip by construction, twice the clip if a
     /// unit is replaced.
     pub sensitivity: Option<f64>,
-    /// Standard deviation of the noise in each coordinate of a step's sum: z times the clip; under masks that of the least
+    /// Standard deviation of the noise in each coordinate of a step's sum: z times the clip, with correlated noise
+    /// that of the independent part times the clip over the column norm; under masks that of the least
     /// number of honest sites together.
     pub noise: Option<f64>,
 }
@@ -165,7 +166,7 @@ pub struct ReleaseMechanism {
 pub enum UnitSampling {
     /// Each unit independently, in secret, with this probability. Only this sampling is counted as amplification.
     Poisson {
-        /// q, exactly as drawn: a multiple of 2⁻³².
+        /// q, exactly as drawn: a multiple of 2⁻³². With correlated noise that of a unit at its group's turn.
         rate: f64,
     },
     /// Every unit, or in an order that is not counted as sampling.
@@ -177,9 +178,8 @@ impl UnitSampling {
     pub fn from_event(event: &Event) -> Self {
         match event.innermost() {
             Event::PoissonSampledGaussian { sampling_rate, .. }
-            | Event::PoissonSampledDistributedDiscreteGaussian { sampling_rate, .. } => {
-                Self::Poisson { rate: sampling_rate.get() }
-            }
+            | Event::PoissonSampledDistributedDiscreteGaussian { sampling_rate, .. }
+            | Event::BandedGaussian { sampling_rate, .. } => Self::Poisson { rate: sampling_rate.get() },
             _ => Self::Everything,
         }
     }

@@ -6,7 +6,8 @@ use undertone_api::job::dp_sgd::{
     AcousticModel, Arm, Clipping, ModelPart, ModelParts, Noise, Optimizer, Precision, RateSchedule, RecurrentCell,
     Rounds, RowColumns, SelectionOptions, Spec, TrainingLoss,
 };
-use undertone_privacy::Event;
+use undertone_privacy::correlated::BandedEncoder;
+use undertone_privacy::{Event, SamplingRate};
 
 use crate::words;
 
@@ -166,14 +167,22 @@ pub(super) fn describe_consent(spec: &Spec, dataset: DatasetId, charge: Option<&
     let (Some(party), false) = (spec.party(dataset), exact) else { return lines };
     let (Some(rounds), Some(noise)) = (spec.rounds(Arm::Private), &party.noise) else { return lines };
     let unit = words::unit(spec.unit);
-    lines.push(format!(
-        "{} There are {}, and up to {} more that are repeated and charged again after a crash.",
-        describe_releases(rounds.local_steps, spec.selection.is_some()),
-        words::plural(rounds.rounds.into(), "round"),
-        words::count(spec.spare_releases.into()),
-    ));
+    let releases = describe_releases(rounds.local_steps, spec.selection.is_some());
+    lines.push(match &noise.banded {
+        Some(_) => format!(
+            "{releases} The {} are charged together by the first of them; a lost one is not repeated.",
+            words::plural(spec.rounds_of(party).into(), "round"),
+        ),
+        None => format!(
+            "{releases} There are {}, and up to {} more that are repeated and charged again after a crash.",
+            words::plural(rounds.rounds.into(), "round"),
+            words::count(spec.spare_releases.into()),
+        ),
+    });
     let z = noise.noise_multiplier;
-    let own = spec.masks().map_or(z.get(), |masks| masks.site_multiplier(z));
+    let encoder = spec.encoder(party);
+    let norm = encoder.as_ref().map_or(1.0, BandedEncoder::column_norm);
+    let own = spec.masks().map_or(z.get() * norm, |masks| masks.site_multiplier(z));
     lines.push(format!(
         "Each release is a sum over a secret random sample that includes each {unit} with probability {}: every \
          {unit}'s gradient, {}, with Gaussian noise of {} times that norm.",
@@ -181,6 +190,15 @@ pub(super) fn describe_consent(spec: &Spec, dataset: DatasetId, charge: Option<&
         describe_clip(noise),
         words::number(own),
     ));
+    if let Some(banded) = &noise.banded {
+        lines.push(format!(
+            "The {unit}s are split into {} groups by their ids, and the groups take turns. A {unit} of the group whose turn it is enters \
+             the sample with probability {}. The noise of a round cancels a part of that of the {} rounds before it.",
+            banded.bands,
+            words::number(party.sampling_rate.for_turns(banded.bands).map_or(1.0, SamplingRate::get)),
+            banded.bands.get().saturating_sub(1),
+        ));
+    }
     lines.extend(describe_masks(spec));
     if let Some(choice) = &spec.selection {
         lines.push(format!(
@@ -231,9 +249,9 @@ pub(super) fn describe_clipping(spec: &Spec) -> Option<String> {
 mod tests {
     use undertone_api::job::JobKind as _;
     use undertone_api::job::dp_sgd::{
-        Clipping, Ema, ModelPart, Precision, RateSchedule, RecurrentCell, SecureAggregation, Spec,
+        BandedNoise, Clipping, Ema, ModelPart, Precision, RateSchedule, RecurrentCell, SecureAggregation, Spec,
     };
-    use undertone_privacy::NoiseMultiplier;
+    use undertone_privacy::{NoiseMultiplier, SamplingRate};
 
     use super::{describe_consent, describe_masks, describe_model, describe_releases, describe_rounds};
     use crate::kind::dp_sgd::TrainingPlan;
@@ -289,6 +307,24 @@ mod tests {
         }
         let lead = spec.participants[0].dataset;
         assert_eq!(describe_consent(&spec, lead, None), Vec::<String>::new(), "it pays nothing");
+    }
+
+    #[test]
+    fn correlated_noise_is_described_with_its_turns() {
+        let mut spec = spec(|_| ());
+        let datasets = example::datasets();
+        let ours = datasets.iter().find(|dataset| spec.cost(dataset).is_some()).expect("somebody pays");
+        for party in spec.participants.iter_mut().filter(|party| party.noise.is_some()) {
+            party.sampling_rate = SamplingRate::new(0.125).expect("a probability");
+            let bands = std::num::NonZeroU32::MIN.saturating_add(3);
+            party.noise.as_mut().expect("it adds noise").banded = Some(BandedNoise { bands });
+        }
+        let consent = describe_consent(&spec, ours.id, spec.cost(ours).as_ref()).join(" ");
+        for words in
+            ["charged together by the first of them", "into 4 groups", "with probability 0.5", "3 rounds before it"]
+        {
+            assert!(consent.contains(words), "{words:?} is not in {consent}");
+        }
     }
 
     /// Noise of 1.5 with four honest sites: each adds half of it.

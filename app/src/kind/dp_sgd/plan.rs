@@ -1,6 +1,7 @@
 //! A plan: the planner's form as numbers, before they become a spec. The form posts it and its address contains it, so
 //! that a plan can be kept as a link.
 
+mod bands;
 #[cfg(feature = "ssr")]
 mod draft;
 mod group;
@@ -22,6 +23,7 @@ use undertone_api::model::InitialModelChoice;
 use undertone_api::problem::Violation;
 use undertone_privacy::{NoiseMultiplier, PrivacyUnit, SamplingRate, calibrate};
 
+pub use bands::BandPlan;
 pub use group::GroupPlan;
 pub use layers::{FrozenParts, ModelLayers};
 pub use steps::{ScheduleShape, StepOptimizer, StepOptions};
@@ -109,6 +111,9 @@ pub struct TrainingPlan {
     /// Secure aggregation of the private arm.
     #[serde(default)]
     pub group: GroupPlan,
+    /// Correlated noise of the private arm.
+    #[serde(default)]
+    pub bands: BandPlan,
     /// The terms that the owners set.
     #[serde(default)]
     pub terms: TermPlans,
@@ -185,6 +190,7 @@ impl TrainingPlan {
             steps: StepOptions::default(),
             trials: SelectionPlan::default(),
             group: GroupPlan::default(),
+            bands: BandPlan::default(),
             terms: TermPlans::default(),
             initial: String::new(),
             rows: rows::first_rows(lead),
@@ -244,7 +250,9 @@ impl TrainingPlan {
             } else {
                 NoiseMultiplier::new(part.noise)
                     .map(|noise_multiplier| {
-                        Some(Noise { clipping: self.steps.clipping, ..Noise::flat(noise_multiplier, part.clip) })
+                        let clipping = self.steps.clipping;
+                        let banded = self.bands.banded();
+                        Some(Noise { clipping, banded, ..Noise::flat(noise_multiplier, part.clip) })
                     })
                     .map_err(|error| say("noise.noise_multiplier", error.to_string()))
             };

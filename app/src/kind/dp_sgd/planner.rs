@@ -4,6 +4,7 @@
 #![expect(unreachable_pub, reason = "the component macro makes what it generates public")]
 
 mod advanced;
+mod bands;
 mod cost;
 mod curve;
 mod field;
@@ -249,6 +250,7 @@ pub fn Planner(
                         .choice(&initial.lead.to_string(), leads, make_setter(plan, |plan, text: String| plan.lead = text.parse().unwrap_or(plan.lead)))}
                     <div class="parties">{rows}</div>
                     {terms::render_terms(plan, &initial)}
+                    {bands::render_bands(plan, &initial, datasets)}
                 </fieldset>
                 <fieldset>
                     <legend>"Rounds"</legend>

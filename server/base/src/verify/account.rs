@@ -229,7 +229,8 @@ impl ReplayedAccount {
 
     /// Returns the cost that the row of a reservation states. A certificate is computed again from the event.
     fn price(&mut self, entry: &leaf::EntryRecord, event: &Event, count: u64) -> Result<JobCost, String> {
-        let key = (entry.event.clone(), entry.certificate.clone(), if entry.certificate.is_some() { count } else { 0 });
+        let is_whole = entry.certificate.is_some() || event.whole_releases().is_some();
+        let key = (entry.event.clone(), entry.certificate.clone(), if is_whole { count } else { 0 });
         if let Some(cost) = self.prices.get(&key) {
             return Ok(cost.clone());
         }

@@ -177,6 +177,7 @@ async fn tighten(ctx: &Ctx, owner: WorkOwner, parties: &mut [PlanParty]) -> Resu
 /// Returns ε at δ of a charge whose parameters are fixed before its first release, rounded up; `None` when it is
 /// infinite or has no known distribution.
 fn tight(charge: Charge, delta: f64) -> Option<f64> {
-    let plan = pld::Plan::of(&charge.event.times(charge.releases), charge.adjacency);
+    let plan =
+        pld::Plan::of(&charge.event.clone().times(charge.event.count_charges(charge.releases)), charge.adjacency);
     plan.epsilon(Delta::new(delta).ok()?).ok()?.map(f64::from)
 }

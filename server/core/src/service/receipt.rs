@@ -295,7 +295,8 @@ fn foreseen(
     let foreseen = planned.iter().find(|planned| planned.series.name == receipt.series).is_some_and(|planned| {
         planned.release_of(receipt.dataset) == Some(&receipt.event)
             && (1..=planned.series.rounds).contains(&receipt.round)
-            && receipt.attempt >= 1
+            // A round of releases that are charged together is released once.
+            && if receipt.event.whole_releases().is_some() { receipt.attempt == 1 } else { receipt.attempt >= 1 }
     });
     // A pool of questions is the whole charge of its participant, once.
     let foreseen = foreseen

@@ -188,8 +188,8 @@ impl LedgerReplay {
                 continue;
             }
             let Ok(event) = event_at(&job.event, own.unit, key.unit) else { continue };
-            let cost = account.price(&event, key.adjacency())?;
-            rows.push(Reservation::from_parts(reservation_id(*id), cost, job.releases, job.committed, job.settled)?);
+            let cost = JobCost::for_event(&event, account.price(&event, key.adjacency())?);
+            rows.push(Reservation::from_job(reservation_id(*id), cost, job.releases, job.committed, job.settled)?);
             job.others.push(key);
         }
         if rows.len() > before {

@@ -130,6 +130,40 @@ fn crash_between_payment_and_release_pays_again() {
     assert_eq!(spent, [2]);
 }
 
+/// Four rounds with correlated noise: the first receipt spends all of their cost, and a round is paid once.
+#[test]
+fn first_receipt_spends_a_mechanism_and_rounds_are_paid_once() {
+    let site = LedgerSite::new();
+    let event: Event = serde_json::from_str(
+        r#"{"event":"banded_gaussian","sampling_rate":0.5,"noise_multiplier":4.0,"bands":2,"releases":4}"#,
+    )
+    .expect("it is an event");
+    let under = release_context(event, 4);
+    let ledger = site.open();
+    ledger.reserve(&under, &limit(8.0)).expect("there is room");
+    let spent = |ledger: &Ledger| {
+        let books = ledger.books().expect("it is open");
+        books.accounts.values().next().expect("it has an account").account.balance().spent().clone()
+    };
+    let commit = |ledger: &Ledger, round| {
+        ledger.commit(&under, &under.charge.event, &stored_release(&under, "private", round)).map(|_| ())
+    };
+    commit(&ledger, 1).expect("it is reserved");
+    let whole = spent(&ledger);
+    assert!(!whole.is_zero());
+    drop(ledger); // The process crashed here: paid, nothing stored.
+    let ledger = site.open();
+    assert!(matches!(commit(&ledger, 1), Err(LedgerError::Released { round: 1, .. })));
+    commit(&ledger, 2).expect("it is reserved");
+    assert_eq!(spent(&ledger), whole);
+    ledger.settle(&under).expect("it is open");
+    assert_eq!(spent(&ledger), whole, "a job that ends early gets nothing back");
+    drop(ledger);
+    let verified = site.verify().expect("it adds up");
+    let books = verified.books.accounts.into_values().next().expect("it has an account");
+    assert_eq!(books.account.balance().spent(), &whole);
+}
+
 #[test]
 fn job_commits_at_most_its_reservation_and_none_once_settled() {
     let site = LedgerSite::new();

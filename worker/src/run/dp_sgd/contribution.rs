@@ -9,6 +9,7 @@ use std::num::NonZeroU32;
 use undertone_api::job::dp_sgd::SelectionCandidate;
 
 use super::audit::{CanaryRecordings, ReleaseAudit};
+use super::correlated::CorrelatedRounds;
 use super::error::TrainingError;
 use super::learner::ArmLearner;
 use super::local::{self, StepSource};
@@ -33,6 +34,8 @@ pub(super) struct RoundContribution<'a, 'm> {
     pub(super) learner: &'a ArmLearner<'m>,
     /// Canaries among the units of exact gradients.
     pub(super) canaries: Option<&'a CanaryRecordings>,
+    /// The noise of this participant, if it is correlated over the rounds.
+    pub(super) correlated: Option<&'a mut CorrelatedRounds>,
     pub(super) engine: &'a mut Engine,
     pub(super) exchange: &'a mut dyn Averaging,
 }
@@ -88,7 +91,13 @@ impl RoundContribution<'_, '_> {
             None => {
                 let sum = self.sum_batch(learner.model(), clip, audit.as_deref())?;
                 let clearance = self.exchange.clear(self.key)?;
-                let release = sum.release(expected_batch, clearance, &self.draw_randomness(Purpose::Noise))?;
+                let release = match &mut self.correlated {
+                    Some(rounds) => {
+                        let noise = rounds.draw(self.key, &mut *self.exchange)?;
+                        sum.release_correlated(expected_batch, clearance, noise)?
+                    }
+                    None => sum.release(expected_batch, clearance, &self.draw_randomness(Purpose::Noise))?,
+                };
                 let evidence = audit.as_ref().map(|audit| audit.evidence(release.vector(), expected_batch).collect());
                 (release.into(), evidence)
             }
@@ -166,8 +175,8 @@ impl RoundContribution<'_, '_> {
         clip: Clip,
         audit: Option<&ReleaseAudit>,
     ) -> Result<ClippedSum, RunError> {
-        let sampler = self.site.sampler(audit.map_or(0, ReleaseAudit::members));
-        let batch = sampler.draw(&self.draw_randomness(Purpose::Sampling));
+        let canaries = audit.map_or(0, ReleaseAudit::members);
+        let batch = self.site.draw_batch(self.key.round, canaries, &self.draw_randomness(Purpose::Sampling));
         let (real, canaries) = self.site.split_batch(batch.units());
         let canaries = audit.map(|audit| audit.batch_canaries(canaries));
         let mut units = self.site.units(real);

@@ -127,6 +127,24 @@ impl TrainingData {
         }
     }
 
+    /// Returns the id of a protected unit, from its examples, for use at the site alone.
+    pub(super) fn unit_id(&self, unit: PrivacyUnit, examples: &[usize]) -> Vec<u8> {
+        let Some(first) = examples.first() else { return Vec::new() };
+        match self {
+            Self::Speech(dataset) => {
+                let utterance = dataset.utterance(*first);
+                let speaker = || dataset.speaker_name(utterance.speaker);
+                let name = match unit {
+                    PrivacyUnit::Record | PrivacyUnit::Words => Some(utterance.id),
+                    PrivacyUnit::Speaker => speaker(),
+                    PrivacyUnit::User => utterance.user.map_or_else(speaker, |user| dataset.user_name(user)),
+                };
+                name.unwrap_or_default().as_bytes().to_vec()
+            }
+            Self::Rows(table) => table.rows.id(*first).to_vec(),
+        }
+    }
+
     /// Returns the normalization of the features. That of speech comes from these data, which are public; rows are scaled
     /// by their declared ranges already.
     pub(super) fn normalizer(&self) -> Normalizer {

@@ -246,6 +246,42 @@ pub enum TrainingError {
         /// The reason.
         source: io::Error,
     },
+    /// The seeds of correlated noise are damaged or not of this job.
+    #[error(
+        "{0} is damaged, or is not of this job, these data and these terms: this site's part of the job ends, and its charge \
+         stands"
+    )]
+    DamagedNoise(PathBuf),
+    /// The seeds of correlated noise cannot be read or removed.
+    #[error("cannot use {path}: {source}")]
+    UnreadableNoise {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
+    /// A released round has no seed.
+    #[error(
+        "{path} has no seed of round {round}, which was released: the noise of later rounds depends on it, so this site's \
+         part of the job ends, and its charge stands"
+    )]
+    LostNoise {
+        /// The file.
+        path: PathBuf,
+        /// The round.
+        round: u32,
+    },
+    /// A round was requested after a later one.
+    #[error("noise of round {last} is drawn already, so round {round} cannot be released: propose a new job")]
+    NoiseOrder {
+        /// The last round with a seed.
+        last: u32,
+        /// The requested round.
+        round: u32,
+    },
+    /// Randomness of another purpose was to be stored for later rounds.
+    #[error("only the secret of a round's correlated noise may be stored for later rounds")]
+    NotStepSecret,
     /// Randomness of another purpose was to be stored.
     #[error("only the secret of canaries may be stored")]
     NotCanarySecret,

@@ -9,6 +9,7 @@ use std::path::Path;
 
 use undertone_api::job::dp_sgd::{Arm, ModelParts, Party, Rounds, Spec};
 use undertone_api::signed::Manifest;
+use undertone_privacy::correlated::BandedEncoder;
 
 use super::checkpoint::{ArmCheckpoint, CheckpointPlan};
 use super::error::TrainingError;
@@ -23,8 +24,8 @@ use crate::speech::model::subset::CoordinateSubset;
 pub(super) struct ArmLearner<'a> {
     arm: Arm,
     rounds: &'a Rounds,
-    /// Each contributor's last round, and its share of the noise.
-    shares: Vec<(u32, NoiseShare)>,
+    /// The noise of each contributor.
+    shares: Vec<ContributorNoise>,
     plan: CheckpointPlan,
     parts: ModelParts,
     subset: CoordinateSubset,
@@ -144,8 +145,7 @@ impl<'a> ArmLearner<'a> {
         if self.rounds.sends_updates() {
             parameters.iter_mut().zip(&average.mean).for_each(|(parameter, change)| *parameter += change);
         } else {
-            let shares: Vec<_> =
-                self.shares.iter().filter(|(last, _)| *last >= round).map(|(_, share)| *share).collect();
+            let shares: Vec<_> = self.shares.iter().filter_map(|noise| noise.share(round)).collect();
             let noise = variance(&shares, average.contributors as usize);
             optimizer.step(parameters, StepDirection::averaged(&average.mean, noise), pace);
         }
@@ -165,13 +165,34 @@ impl<'a> ArmLearner<'a> {
     }
 }
 
-/// Returns the last round of each contributor of an arm, its weight, and the noise of its vectors.
-fn noise_shares(spec: &Spec, arm: Arm, manifest: &Manifest) -> Vec<(u32, NoiseShare)> {
+/// The noise of one contributor of an arm.
+struct ContributorNoise {
+    /// The last round with a vector of it.
+    last: u32,
+    /// Its weight, and the deviation of independent noise.
+    share: NoiseShare,
+    /// The encoder of correlated noise.
+    encoder: Option<BandedEncoder>,
+}
+
+impl ContributorNoise {
+    /// Returns the share of a round; `None` after the last one.
+    fn share(&self, round: u32) -> Option<NoiseShare> {
+        let factor = |encoder: &BandedEncoder| encoder.column_norm() * encoder.step_deviation(round);
+        let deviation = self.share.deviation * self.encoder.as_ref().map_or(1.0, factor);
+        (self.last >= round).then_some(NoiseShare { deviation, ..self.share })
+    }
+}
+
+/// Returns the noise of each contributor of an arm.
+fn noise_shares(spec: &Spec, arm: Arm, manifest: &Manifest) -> Vec<ContributorNoise> {
     let share = |party: &Party| {
         let units = manifest.participants.iter().find(|signed| signed.dataset == party.dataset)?.units;
-        let deviation = if arm == Arm::Private { spec.deviation(party, units) } else { 0.0 };
-        let last = if arm == Arm::Private { spec.rounds_of(party) } else { u32::MAX };
-        Some((last, NoiseShare { weight: spec.weight(party, units), deviation }))
+        let is_private = arm == Arm::Private;
+        let deviation = if is_private { spec.independent_deviation(party, units) } else { 0.0 };
+        let last = if is_private { spec.rounds_of(party) } else { u32::MAX };
+        let share = NoiseShare { weight: spec.weight(party, units), deviation };
+        Some(ContributorNoise { last, share, encoder: spec.encoder(party).filter(|_| is_private) })
     };
     spec.participants.iter().filter_map(share).collect()
 }

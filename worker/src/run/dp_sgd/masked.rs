@@ -32,7 +32,8 @@ impl MaskedContribution<'_, '_> {
             return Ok(());
         }
         let noise = masking.group_noise()?;
-        let mut round = RoundContribution { site, key, learner, canaries: None, engine, exchange: &mut *masking };
+        let exchange = &mut *masking;
+        let mut round = RoundContribution { site, key, learner, canaries: None, correlated: None, engine, exchange };
         let sum = round.sum_batch(learner.model(), clip, None)?;
         let clearance = masking.clear(key)?;
         let sum = sum.release_masked(noise, clearance, &masking.draw_randomness(Purpose::Noise))?;

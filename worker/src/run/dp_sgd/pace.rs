@@ -15,6 +15,7 @@ use super::site::SiteSelection;
 use crate::dp::batch_bound::max_batch_size;
 use crate::dp::clip::{Clip, ClippedSum};
 use crate::dp::randomness::{Purpose, Randomness};
+use crate::dp::release::CorrelatedNoise;
 use crate::dp::sampler::Sampler;
 use crate::speech::model::gradient::{Engine, Example, Unit};
 
@@ -41,6 +42,8 @@ pub(super) struct RoundShape<'a> {
     /// Frames of the longest unit.
     pub(super) longest: usize,
     pub(super) clip: Clip,
+    /// The bands and the releases of correlated noise.
+    pub(super) correlated: Option<(NonZeroU32, NonZeroU32)>,
     /// The choice among runs, if the round is a selection.
     pub(super) selection: Option<&'a SiteSelection>,
     /// The number of runs of a selection; 1 without one.
@@ -64,6 +67,9 @@ pub(super) fn slowest_round(shape: &RoundShape<'_>, learner: &ArmLearner<'_>, en
     let empty = || Sampler::new(0, shape.rate).draw(&Randomness::from_os(Purpose::Sampling));
     let lengths = model.shape().lengths(learner.parts());
     // The first pass compiles and allocates.
+    let correlating = shape.correlated.map_or(Duration::ZERO, |(bands, releases)| {
+        time_correlated_noise(shape.clip, bands, releases, learner.subset().len())
+    });
     let mut pass = Duration::ZERO;
     let mut step = Duration::ZERO;
     for repeat in 0..=REPEATS {
@@ -78,7 +84,7 @@ pub(super) fn slowest_round(shape: &RoundShape<'_>, learner: &ArmLearner<'_>, en
         let passing = began.elapsed();
         let began = Instant::now();
         sum.discard_noise(&Randomness::from_os(Purpose::Noise));
-        let noising = began.elapsed();
+        let noising = began.elapsed() + correlating;
         if repeat > 0 {
             pass = pass.max(passing);
             step = step.max(preparing + noising);
@@ -93,6 +99,18 @@ pub(super) fn slowest_round(shape: &RoundShape<'_>, learner: &ArmLearner<'_>, en
     let all =
         times(pass, most as f64 / together as f64) + times(step, steps as f64) + times(scoring, shape.runs as f64);
     Duration::try_from_secs_f64(all * f64::from(MARGIN)).unwrap_or(Duration::MAX)
+}
+
+/// Returns the time of a step of correlated noise that depends on all steps that it can depend on.
+fn time_correlated_noise(clip: Clip, bands: NonZeroU32, releases: NonZeroU32, length: usize) -> Duration {
+    let Ok(mut noise) = CorrelatedNoise::new(clip, bands, releases, length) else { return Duration::ZERO };
+    let mut last = Duration::ZERO;
+    for step in 1..=bands.get() {
+        let began = Instant::now();
+        let _ = noise.draw(step, &Randomness::from_os(Purpose::CorrelatedNoise));
+        last = began.elapsed();
+    }
+    last
 }
 
 /// Makes a unit of `frames` frames, of examples that are cut from one.

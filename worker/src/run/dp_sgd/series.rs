@@ -6,6 +6,7 @@ use undertone_api::job::dp_sgd::{Arm, Rounds, Spec};
 
 use super::audit::{CanaryRecordings, ReleaseAudit};
 use super::contribution::RoundContribution;
+use super::correlated::{CorrelatedRounds, banded_terms};
 use super::error::TrainingError;
 use super::learner::ArmLearner;
 use super::pace::{RoundShape, slowest_round};
@@ -45,6 +46,13 @@ impl ArmRun<'_> {
         let series = arm.series();
         let mut learner = ArmLearner::begin(spec, arm, rounds, exchange.manifest(), start)?;
         let mut audit = open_audit(spec, arm, site, &learner, exchange)?;
+        let mut correlated = match site.mode(arm) {
+            ContributionMode::Noisy(clip) => {
+                let length = learner.subset().len();
+                CorrelatedRounds::open(spec, site.party(), clip, length, site.data().digest(), exchange)?
+            }
+            ContributionMode::Exact | ContributionMode::None => None,
+        };
         if let ContributionMode::Noisy(clip) = site.mode(arm)
             && let Some(longest) = site.longest()
         {
@@ -66,6 +74,7 @@ impl ArmRun<'_> {
                 key,
                 learner: &learner,
                 canaries: canaries.as_ref(),
+                correlated: correlated.as_mut(),
                 engine: &mut *engine,
                 exchange: &mut *exchange,
             };
@@ -81,6 +90,9 @@ impl ArmRun<'_> {
             if key.round.is_multiple_of(spec.checkpoint_every) || is_last {
                 learner.save(exchange.folder())?;
             }
+        }
+        if let Some(correlated) = correlated {
+            correlated.destroy()?;
         }
         let model = learner.result();
         let seconds = learner.seconds();
@@ -132,6 +144,7 @@ fn round_shape<'a>(
         rate: site.rate(),
         longest,
         clip,
+        correlated: banded_terms(spec, site.party()),
         selection: site.selection(),
         runs: spec.selection.as_ref().map_or(1, |selection| u64::from(selection.most_runs.get())),
     }

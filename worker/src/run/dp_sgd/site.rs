@@ -3,11 +3,14 @@
 use undertone_api::job::dp_sgd::{Arm, Clipping, Noise, Party, SelectionCandidate, Spec};
 use undertone_privacy::SamplingRate;
 
+use super::correlated::banded_terms;
 use super::data::TrainingData;
 use super::development::{self, DevelopmentData};
 use super::error::TrainingError;
+use super::turns::UnitTurns;
 use crate::dp::clip::{Clip, ClipMode};
-use crate::dp::sampler::Sampler;
+use crate::dp::randomness::Randomness;
+use crate::dp::sampler::{Batch, Sampler};
 use crate::run::{Averaging, RunError};
 use crate::speech::model::Model;
 use crate::speech::model::gradient::{Example, Unit};
@@ -39,6 +42,8 @@ pub(super) struct TrainingSite {
     longest: Option<usize>,
     /// Its private selection, once the development data are known.
     selection: Option<SiteSelection>,
+    /// The groups of its units and the probability of a unit at its turn; `None` for independent noise.
+    turns: Option<(UnitTurns, SamplingRate)>,
 }
 
 /// A private selection at a site.
@@ -59,7 +64,7 @@ impl TrainingSite {
         let name = || own.dataset_name.clone();
         let party = spec.party(own.dataset).copied().ok_or_else(|| TrainingError::NotParticipant(name()))?;
         let clip = |noise: Noise| {
-            let Noise { clip: bound, noise_multiplier, clipping } = noise;
+            let Noise { clip: bound, noise_multiplier, clipping, banded: _ } = noise;
             let clip = match spec.masks() {
                 // The grid of the group, and this site's share of the group's noise.
                 Some(masks) => {
@@ -96,7 +101,13 @@ impl TrainingSite {
         }
         let size = own.units;
         let longest = most_rows.or_else(|| exchange.longest_unit(spec.unit).filter(|_| charged));
-        let site = Self { data, units, party, clip, size, charged, set_aside, longest, selection: None };
+        let turns = banded_terms(spec, &party).map(|(bands, _)| {
+            let ids = units.iter().map(|unit| data.unit_id(spec.unit, unit));
+            let groups = UnitTurns::assign(exchange.manifest().job, party.dataset, ids, bands);
+            // The check of the spec refuses more groups than 1/q.
+            (groups, party.sampling_rate.for_turns(bands).unwrap_or(SamplingRate::ONE))
+        });
+        let site = Self { data, units, party, clip, size, charged, set_aside, longest, selection: None, turns };
         site.warn_of_long_units();
         Ok(site)
     }
@@ -159,6 +170,21 @@ impl TrainingSite {
     /// Returns the sampler of its units, by its sampling rate, and of `canaries` canaries, numbered after the units.
     pub(super) const fn sampler(&self, canaries: usize) -> Sampler {
         Sampler::new(self.units.len() + canaries, self.party.sampling_rate)
+    }
+
+    /// Draws a noisy round's batch: among the units whose turn it is with correlated noise, else among all of them and of
+    /// `canaries` canaries.
+    pub(super) fn draw_batch(&self, round: u32, canaries: usize, randomness: &Randomness) -> Batch {
+        match &self.turns {
+            // The contract allows no audit here.
+            Some((turns, rate)) => Sampler::new(self.units.len(), *rate).draw_among(turns.members(round), randomness),
+            None => self.sampler(canaries).draw(randomness),
+        }
+    }
+
+    /// Returns its terms in the spec.
+    pub(super) const fn party(&self) -> &Party {
+        &self.party
     }
 
     /// Splits the ascending numbers of a batch into those of its units and those of canaries, counted from 0.

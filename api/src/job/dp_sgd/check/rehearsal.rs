@@ -49,6 +49,10 @@ pub(super) fn check(spec: &Spec, rehearsal: &Rehearsal, datasets: &[Dataset]) ->
         say("rehearsal.parties", "no party adds noise: there is nothing to rehearse".to_owned());
     }
     for (index, party) in rehearsal.parties.iter().enumerate() {
+        if party.noise.is_some_and(|noise| noise.banded.is_some()) {
+            let why = "a rehearsal draws independent noise: leave this out";
+            say(&format!("rehearsal.parties.{index}.noise.banded"), why.to_owned());
+        }
         let n = party.units.or_else(|| find_dataset(datasets, party.dataset).map(|dataset| dataset.count(spec.unit).0));
         if n.is_some_and(|n| !(1..=MAX_UNITS).contains(&n)) {
             say(&format!("rehearsal.parties.{index}.units"), "a number of units from 1 to 1,000,000,000".to_owned());

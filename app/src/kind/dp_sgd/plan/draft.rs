@@ -4,8 +4,8 @@
 use undertone_api::job::dp_sgd::{Ema, Optimizer, RateSchedule, Rounds, SelectionOptions, Spec};
 
 use super::{
-    DatasetPart, FrozenParts, GroupPlan, ModelLayers, ScheduleShape, SelectionPlan, StepOptimizer, StepOptions,
-    TermPlans, TrainingPlan,
+    BandPlan, DatasetPart, FrozenParts, GroupPlan, ModelLayers, ScheduleShape, SelectionPlan, StepOptimizer,
+    StepOptions, TermPlans, TrainingPlan,
 };
 
 impl TrainingPlan {
@@ -32,6 +32,7 @@ impl TrainingPlan {
             rows: spec.model.rows.as_deref().map_or_else(String::new, super::rows::write_rows),
             terms: TermPlans::from_spec(spec, &first.terms),
             group: GroupPlan::from_terms(spec.secure_aggregation.as_ref()),
+            bands: BandPlan::from_noise(spec.participants.iter().find_map(|party| party.noise?.banded)),
             trials: spec.selection.as_ref().map_or_else(SelectionPlan::default, convert_trials),
             ..*first
         };

@@ -6,6 +6,7 @@ use undertone_api::job::dp_sgd::{
     AcousticModel, Arm, Clipping, ModelPart, Optimizer, Precision, RateSchedule, RecurrentCell,
 };
 use undertone_api::model::{InitialModelChoice, ModelSource};
+use undertone_api::plan::epsilon_alone;
 use undertone_api::signed::ModelOrigin;
 use undertone_api::table::TableSchema;
 use undertone_privacy::PrivacyUnit;
@@ -53,6 +54,34 @@ fn plan_of_a_group_is_valid_and_restored_from_its_spec() {
     assert_eq!(TrainingPlan::from_spec(&plan.title, &spec, &first).group, plan.group);
     plan.private = false;
     assert_eq!(plan.spec(&datasets).expect("every number is in range").secure_aggregation, None);
+}
+
+#[test]
+fn plan_with_bands_is_valid_cheap_and_restored_from_its_spec() {
+    let (datasets, standings) = (example::datasets(), example::standings());
+    let first = TrainingPlan::first(&datasets, &standings).expect("there are datasets");
+    let is_private = |id| datasets.iter().any(|dataset| dataset.id == id && dataset.visibility != Visibility::Public);
+    let mut plan = TrainingPlan { rounds: 100, ..first.clone() };
+    plan.parts.iter_mut().for_each(|part| part.rate = 0.05);
+    let plain = plan.clone();
+    plan.correlate_noise(true, is_private);
+    assert!(plan.bands.on && plan.bands.bands > 2, "{:?}", plan.bands);
+    let spec = plan.spec(&datasets).expect("every number is in range");
+    assert_eq!(spec.check(&datasets), Vec::new());
+    assert_eq!(TrainingPlan::from_spec(&plan.title, &spec, &first).bands, plan.bands);
+    // The same epsilon as without bands and without spare rounds.
+    let plain = TrainingPlan { spare: 0, ..plain }.spec(&datasets).expect("every number is in range");
+    let delta = undertone_privacy::Delta::new(1e-6).expect("in range");
+    for dataset in datasets.iter().filter(|dataset| is_private(dataset.id)) {
+        let epsilon = |spec: &undertone_api::job::dp_sgd::Spec| {
+            epsilon_alone(&spec.cost(dataset).expect("it pays"), delta).expect("finite")
+        };
+        let (plain, bands) = (epsilon(&plain), epsilon(&spec));
+        assert!(bands <= plain && bands > 0.97 * plain, "{bands} and {plain}");
+    }
+    plan.correlate_noise(false, is_private);
+    let spec = plan.spec(&datasets).expect("every number is in range");
+    assert!(spec.participants.iter().all(|party| party.noise.is_none_or(|noise| noise.banded.is_none())));
 }
 
 #[test]

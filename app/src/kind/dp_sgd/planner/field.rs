@@ -55,6 +55,18 @@ impl PlanViolations {
     }
 }
 
+impl PlanViolations {
+    /// Renders the first violation of a field of any party.
+    pub(super) fn render_for_parties(field: &'static str) -> AnyView {
+        let Self(all) = expect_context();
+        let is_here = move |violation: &&Violation| {
+            let place = field_path(violation).strip_prefix("participants.").and_then(|rest| rest.split_once('.'));
+            place.is_some_and(|(_, place)| place.starts_with(field))
+        };
+        render_violation(Memo::new(move |_| all.read().iter().find(is_here).map(|violation| violation.message.clone())))
+    }
+}
+
 /// Returns the path of a violation in the fields' form: both arms share their fields.
 fn field_path(violation: &Violation) -> &str {
     let inside = violation.field.trim_start_matches("spec.");

@@ -37,9 +37,9 @@ struct UnitReleases {
 #[derive(Debug)]
 struct EventReleases {
     event: Event,
-    /// The number of releases that were made.
+    /// The number of charges for releases that were made.
     spent: u64,
-    /// The number of releases that were made or may still be made.
+    /// The number of charges for releases that were made or may still be made.
     committed: u64,
 }
 
@@ -66,6 +66,7 @@ impl ApprovedReleases {
     }
 
     fn count(&mut self, charge: Charge, spent: u64, committed: u64) {
+        let (spent, committed) = (charge.event.count_charges(spent), charge.event.count_charges(committed));
         let sum = self.0.entry((charge.unit, charge.adjacency.account())).or_default();
         sum.jobs += 1;
         // Jobs repeat: there are few distinct events, and each is priced once.
@@ -83,7 +84,11 @@ impl ApprovedReleases {
     pub(super) fn with(&self, charge: &Charge, delta: f64) -> Option<f64> {
         let before = self.events_at(charge.unit, |known| known.committed)?;
         let before = before.iter().map(|(event, count)| (event, *count));
-        epsilon_together(before.chain([(&charge.event, charge.releases)]), charge.adjacency, delta)
+        epsilon_together(
+            before.chain([(&charge.event, charge.event.count_charges(charge.releases))]),
+            charge.adjacency,
+            delta,
+        )
     }
 
     /// Returns the events as charged to the account of `unit`, with the number of releases from `count`; `None` when an

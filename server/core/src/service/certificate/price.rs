@@ -36,9 +36,9 @@ pub(super) enum FigureError {
 /// construction.
 pub(super) fn mechanism(charge: &Charge, clip: Option<f64>) -> ReleaseMechanism {
     let multiplier = match charge.event.innermost() {
-        Event::Gaussian { noise_multiplier } | Event::PoissonSampledGaussian { noise_multiplier, .. } => {
-            Some(noise_multiplier.get())
-        }
+        Event::Gaussian { noise_multiplier }
+        | Event::PoissonSampledGaussian { noise_multiplier, .. }
+        | Event::BandedGaussian { noise_multiplier, .. } => Some(noise_multiplier.get()),
         Event::PoissonSampledDistributedDiscreteGaussian { noise, .. } => {
             Some(noise.noise.get() * f64::from(noise.contributors.get()).sqrt() / noise.clip.get())
         }
@@ -93,7 +93,8 @@ pub(super) fn compute_figures(mut certificate: Certificate) -> Result<Certificat
         let (adjacency, counted) = (charged.adjacency, charged.releases.counted);
         for other in &mut charged.others {
             let delta = other.account.delta.map(Delta::new).transpose()?;
-            let one = mechanism::curve(&other.event, adjacency, &OrderGrid::reporting())?.times(counted);
+            let one = mechanism::curve(&other.event, adjacency, &OrderGrid::reporting())?
+                .times(other.event.count_charges(counted));
             let figure =
                 |delta: Delta| CertifiedFigure::renyi(convert::epsilon(&one, delta).map(Epsilon::get), delta.get());
             other.renyi = delta.map(figure);
@@ -114,7 +115,8 @@ pub(super) fn compute_figures(mut certificate: Certificate) -> Result<Certificat
 pub(super) fn lineage_sums(certificate: &Certificate) -> Result<Vec<LineageSum>, FigureError> {
     let mut accounts: BTreeMap<(OrganizationId, LineageId, PrivacyUnit, Adjacency), AccountSum> = BTreeMap::new();
     for (job, charge) in certificate.lineage_charges() {
-        let one = mechanism::curve(&charge.event, charge.adjacency, &OrderGrid::reporting())?.times(charge.releases);
+        let charges = charge.event.count_charges(charge.releases);
+        let one = mechanism::curve(&charge.event, charge.adjacency, &OrderGrid::reporting())?.times(charges);
         let key = (charge.organization, charge.lineage, charge.unit, charge.adjacency);
         if let Some(sum) = accounts.get_mut(&key) {
             sum.curve = sum.curve.add(&one)?;
@@ -162,7 +164,7 @@ struct AccountSum {
 /// Returns the Rényi curve of the counted releases on the fine grid of reports.
 fn curve(charged: &PartyCharges) -> Result<Curve, PriceError> {
     let one = mechanism::curve(&charged.mechanism.event, charged.adjacency, &OrderGrid::reporting())?;
-    Ok(one.times(charged.releases.counted))
+    Ok(one.times(charged.mechanism.event.count_charges(charged.releases.counted)))
 }
 
 fn renyi(charged: &PartyCharges, delta: Delta) -> Result<CertifiedFigure, PriceError> {
@@ -182,7 +184,8 @@ fn insider(charged: &PartyCharges, delta: Delta) -> Result<Option<CertifiedFigur
 /// is stated.
 fn tight(charged: &PartyCharges, delta: Delta) -> Option<CertifiedFigure> {
     let mut plan = Plan::new();
-    plan.add(&charged.mechanism.event, charged.adjacency, charged.releases.counted);
+    let event = &charged.mechanism.event;
+    plan.add(event, charged.adjacency, event.count_charges(charged.releases.counted));
     let epsilon = plan.epsilon(delta).ok()?.map(Epsilon::get);
     Some(CertifiedFigure::tight(epsilon, delta.get()))
 }

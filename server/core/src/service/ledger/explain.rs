@@ -3,6 +3,7 @@
 //! needs.
 
 use sea_orm::{ColumnTrait as _, ConnectionTrait, EntityTrait as _, QueryFilter as _};
+use undertone_api::budget::EntryKind;
 use undertone_api::id::AccountId;
 use undertone_api::ledger::{EntryProof, InclusionProof, OrderPrice, ReceiptProof, steps};
 use undertone_api::log::leaf::EntryRecord as LeafEntry;
@@ -84,15 +85,16 @@ async fn proof(
     }))
 }
 
-/// Returns the cost of the releases at each order, with the account's limit there. Under the Gaussian filter only the
-/// reservation of a job has a cost.
+/// Returns the cost of the releases at each order, with the account's limit there. Under the Gaussian filter, and
+/// of a mechanism that is charged as a whole, only the reservation of a job has a cost.
 fn price(account: &account::Model, event: &Event, row: &ledger_entry::Model) -> Result<Vec<OrderPrice>, Error> {
     if *event == Event::NonPrivate {
         return Ok(Vec::new());
     }
     let (balance, adjacency): (Balance, Adjacency) = (account.balance()?, account.adjacency()?);
     let certificate = row.certificate()?;
-    if balance.filter() == FilterKind::Gaussian && certificate.is_none() {
+    let is_charged_whole = event.whole_releases().is_some() && row.kind()? != EntryKind::Reserve;
+    if is_charged_whole || (balance.filter() == FilterKind::Gaussian && certificate.is_none()) {
         return Ok(Vec::new());
     }
     let count = row.count as u64;

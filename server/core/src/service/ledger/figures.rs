@@ -112,10 +112,11 @@ pub(super) fn unpriced(balance: &Balance, ask: &ChargeRequest, unit: PrivacyUnit
 
 /// Returns ε at δ of `releases` releases of a charge alone, on the fine grid of reports; `None` when it is infinite.
 pub(crate) fn epsilon_alone(charge: &Charge, releases: u64, delta: f64) -> Option<f64> {
-    epsilon_together([(&charge.event, releases)], charge.adjacency, delta)
+    epsilon_together([(&charge.event, charge.event.count_charges(releases))], charge.adjacency, delta)
 }
 
-/// Returns ε at δ of the releases of several events together, on the fine grid of reports. Their losses add at every
+/// Returns ε at δ of the charges of several events together, on the fine grid of reports: one for each release, or for
+/// each job of releases that are charged as a whole. Their losses add at every
 /// order, even if later events are chosen by earlier outputs (adaptive composition of Rényi DP). `None` when it is
 /// infinite.
 pub(crate) fn epsilon_together<'a>(

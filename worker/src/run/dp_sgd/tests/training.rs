@@ -202,6 +202,18 @@ impl TestTraining {
         self.server.state().site(index).draws.get(&(purpose as u32)).copied().unwrap_or(0)
     }
 
+    /// Makes all draws of all sites repeatable.
+    pub(super) fn repeat_draws(&self) {
+        for index in 0..PARTICIPANTS {
+            self.server.state().site(index).seed = Some(index as u8 + 1);
+        }
+    }
+
+    /// Returns a site's vector of a round of the private series.
+    pub(super) fn vector(&self, index: usize, round: u32) -> Vec<f32> {
+        self.server.state().vectors[&("private".to_owned(), round)][&index].clone()
+    }
+
     pub(super) fn processes(&self, index: usize) -> u32 {
         self.server.state().site(index).processes
     }

@@ -141,6 +141,11 @@ pub(super) fn counts(opened: &OpenedCertificate) -> PointFinding {
         expect(exact == says.in_the_clear, format!("{exact} exact releases have receipts, not {}", says.in_the_clear));
         expect(says.committed <= says.reserved, "more was paid than was reserved".to_owned());
         expect(distinct.len() == receipts.len(), "one attempt at a round was paid twice".to_owned());
+        if charged.mechanism.event.whole_releases().is_some() {
+            let rounds: BTreeSet<_> = receipts.iter().map(|(_, receipt)| (&receipt.series, receipt.round)).collect();
+            let what = "a round of releases that are charged together was paid twice";
+            expect(rounds.len() == receipts.len(), what.to_owned());
+        }
         let clock = ClockSummary::from_ticks(receipts.iter().map(|(_, receipt)| receipt.tick));
         expect(says_clock == clock, "the ticks of the release clock are not those of the receipts".to_owned());
         // Jobs are charged under zero-out only since the rule that counts every planned release, so none of them has an

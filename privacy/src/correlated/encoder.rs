@@ -9,7 +9,7 @@
 
 /// An encoder for a fixed number of steps.
 #[derive(Debug, Clone)]
-pub(super) struct NoiseEncoder {
+pub struct NoiseEncoder {
     /// The first column of C: one value a step, the first greater than 0.
     column: Vec<f64>,
     /// The first column of C⁻¹: the weights of the noises of this step and of the steps before it.
@@ -18,11 +18,11 @@ pub(super) struct NoiseEncoder {
 
 /// The deviations of the error of running sums, for z with deviation 1.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct RunningSumError {
+pub struct RunningSumError {
     /// The root of the mean variance over all T sums.
-    pub(super) root_mean_square: f64,
+    pub root_mean_square: f64,
     /// The deviation of the last sum.
-    pub(super) last: f64,
+    pub last: f64,
 }
 
 impl NoiseEncoder {
@@ -30,27 +30,27 @@ impl NoiseEncoder {
     ///
     /// # Panics
     /// If `steps` is 0, or the first value is not greater than 0.
-    pub(super) fn banded(bands: &[f64], steps: usize) -> Self {
+    pub fn banded(bands: &[f64], steps: usize) -> Self {
         let column = pad_column(bands, steps);
         let inverse = invert_series(&column);
         Self { column, inverse }
     }
 
     /// Makes the encoder of independent noise.
-    pub(super) fn independent(steps: usize) -> Self {
+    pub fn independent(steps: usize) -> Self {
         Self::banded(&[1.0], steps)
     }
 
     /// Makes the encoder of DP-λCGD: the noise of step t is z(t) − λ z(t − 1) (Kalinin, McKenna, Pagh and Lampert 2026).
     /// `lambda` is at least 0 and less than 1.
-    pub(super) fn geometric(lambda: f64, steps: usize) -> Self {
+    pub fn geometric(lambda: f64, steps: usize) -> Self {
         let inverse = pad_column(&[1.0, -lambda], steps);
         Self { column: invert_series(&inverse), inverse }
     }
 
     /// Makes the encoder of BISR: of the inverse root of A, the first `width` diagonals (Kalinin, McKenna, Upadhyay and
     /// Lampert 2025).
-    pub(super) fn inverse_root(width: usize, steps: usize) -> Self {
+    pub fn inverse_root(width: usize, steps: usize) -> Self {
         // (1 − x)^½, truncated.
         let weights = accumulate_series(width.min(steps), |k| (2.0 * k - 3.0) / (2.0 * k));
         let inverse = pad_column(&weights, steps);
@@ -58,23 +58,22 @@ impl NoiseEncoder {
     }
 
     /// Returns the number of steps, T.
-    pub(super) const fn steps(&self) -> usize {
+    pub const fn steps(&self) -> usize {
         self.column.len()
     }
 
     /// Returns the first column of C.
-    #[cfg(test)]
-    pub(super) fn column(&self) -> &[f64] {
+    pub fn column(&self) -> &[f64] {
         &self.column
     }
 
     /// Returns the first column of C⁻¹, which makes correlated noise of independent noise.
-    pub(super) fn inverse(&self) -> &[f64] {
+    pub fn inverse(&self) -> &[f64] {
         &self.inverse
     }
 
     /// Returns the largest norm of a column, that of the first, rounded up.
-    pub(super) fn column_norm(&self) -> f64 {
+    pub fn column_norm(&self) -> f64 {
         round_norm_up(&self.column)
     }
 
@@ -91,7 +90,7 @@ impl NoiseEncoder {
     ///
     /// # Panics
     /// If the values of C do not meet the condition.
-    pub(super) fn sensitivity(&self, period: usize) -> f64 {
+    pub fn sensitivity(&self, period: usize) -> f64 {
         assert!(
             self.column.iter().all(|value| *value >= 0.0) && self.column.is_sorted_by(|one, next| one >= next),
             "the closed form holds for encoders with falling values of at least 0"
@@ -104,7 +103,7 @@ impl NoiseEncoder {
     }
 
     /// Returns the error of the running sums.
-    pub(super) fn errors(&self) -> RunningSumError {
+    pub fn errors(&self) -> RunningSumError {
         let mut weight = 0.0;
         // The weight of the noise of step s in the sum of step t depends on t − s.
         let sums = self.inverse.iter().map(|value| {

@@ -17,7 +17,7 @@ const TOLERANCE: f64 = 1e-13;
 ///
 /// # Panics
 /// If `steps` is 0.
-pub(super) fn find_best_banded(bands: usize, steps: usize) -> NoiseEncoder {
+pub fn find_best_banded(bands: usize, steps: usize) -> NoiseEncoder {
     let bands = bands.clamp(1, steps);
     // The truncated root of A, (1 − x)^−½.
     let mut point = BandCandidate::new(accumulate_series(bands, |k| (2.0 * k - 1.0) / (2.0 * k)), steps);

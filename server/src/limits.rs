@@ -277,6 +277,17 @@ fn rows() -> Vec<(&'static str, String)> {
             format!("{}; {}", grouped(db::MOST_WAITING.0 as u64), db::MOST_WAITING.1),
         ),
         (
+            "calls with receipts that one transaction counts; receipts of each; calls that wait, of one organization; for how long",
+            format!(
+                "{}; {}; {}, {}; {}",
+                ctx::MOST_GROUP_WORKERS,
+                ctx::MOST_GROUP_RECEIPTS,
+                grouped(ctx::MOST_WAITING_CALLS.0 as u64),
+                ctx::MOST_WAITING_CALLS.1,
+                seconds(db::PATIENCE)
+            ),
+        ),
+        (
             "connections of a server to PostgreSQL",
             format!("1 that writes, {} beside it, {} that read", db::CONCURRENT_WRITERS, db::READERS),
         ),

@@ -7,6 +7,7 @@ mod clock;
 mod event_hub;
 mod offer_cache;
 pub(crate) mod random;
+mod receipt_groups;
 mod uploads;
 
 use std::sync::Arc;
@@ -27,6 +28,8 @@ use crate::keys::{LiveKeys, ServerSigner};
 use crate::metrics::Metrics;
 use crate::tls::ServedCertificate;
 
+use self::receipt_groups::RECEIPTS;
+
 pub use change_notifier::{ChangeNotifier, ChangeSubscription, DisplaySubscription, DisplayedChange, JobChannels};
 pub use checked_callers::{CHECK_AGE, CallerCheck, CheckedCaller, CheckedCallers};
 pub use clock::{Clock, ManualClock};
@@ -37,6 +40,9 @@ pub use event_hub::{
 };
 pub use offer_cache::{CachedOffer, CachedOffers, OfferCache};
 pub use random::{Random, fingerprint};
+pub use receipt_groups::{
+    MOST_GROUP_RECEIPTS, MOST_GROUP_WORKERS, MOST_WAITING_CALLS, ReceiptBatch, ReceiptGroups, VerifiedReceipt,
+};
 pub use uploads::UploadBytes;
 
 /// The context of the service layer.
@@ -50,6 +56,7 @@ pub struct Ctx(
     Arc<UploadBytes>,
     Arc<ComputePool>,
     Arc<FairQueue>,
+    Arc<ReceiptGroups>,
 );
 
 /// The parts of a [`Ctx`].
@@ -99,7 +106,9 @@ impl Ctx {
         let uploads = Arc::new(UploadBytes::new(parts.metrics.queues()));
         let event_hub = Arc::new(EventHub::new(parts.metrics.queues()));
         let readings = Arc::new(FairQueue::new(READING, parts.metrics.queues()));
-        Self(Arc::new(parts), ChangeNotifier::new(), event_hub, Arc::default(), spools, uploads, compute, readings)
+        let receipts = Arc::new(ReceiptGroups::new(RECEIPTS, parts.metrics.queues()));
+        let changes = ChangeNotifier::new();
+        Self(Arc::new(parts), changes, event_hub, Arc::default(), spools, uploads, compute, readings, receipts)
     }
 
     /// Returns the notifier of changes.
@@ -135,6 +144,11 @@ impl Ctx {
     /// Returns the turns at reading pools of questions.
     pub fn readings(&self) -> &FairQueue {
         &self.7
+    }
+
+    /// Returns the receipts that wait to be counted together.
+    pub fn receipt_groups(&self) -> &ReceiptGroups {
+        &self.8
     }
 
     /// Returns the current time, UTC, to the microsecond.

@@ -12,6 +12,7 @@ pub mod account;
 pub mod bench;
 mod chain;
 mod charged;
+pub(crate) mod charges;
 mod explain;
 mod figures;
 pub mod frozen;
@@ -33,12 +34,14 @@ use sea_orm::{
 use undertone_api::budget::{BudgetRefusal, EntryKind};
 use undertone_api::log::LogLeaf;
 use undertone_api::plan::AccountKey;
+use undertone_api::signed::Receipt;
 use undertone_privacy::Event;
 use undertone_privacy::ledger::{Balance, LedgerError, Reservation, ReservationId};
 use uuid::Uuid;
 
 use self::account::{NewEntry, OpenAccount};
 use self::charged::AccountCharge;
+use self::charges::OpenCharges;
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
@@ -74,6 +77,21 @@ pub struct ProvenRelease<'a> {
     pub event: &'a Event,
     /// Digest of the receipt.
     pub receipt: &'a str,
+}
+
+impl<'a> ProvenRelease<'a> {
+    /// Returns the release that a receipt with this digest is for.
+    pub(crate) fn from_receipt(receipt: &'a Receipt, digest: &'a str) -> Self {
+        Self {
+            job: receipt.job.0,
+            dataset: receipt.dataset.0,
+            series: &receipt.series,
+            round: receipt.round,
+            attempt: receipt.attempt,
+            event: &receipt.event,
+            receipt: digest,
+        }
+    }
 }
 
 /// Returns the refusals that [`reserve`] would return now, without a change; empty when all accounts admit the job.
@@ -193,88 +211,10 @@ pub async fn reserve(ctx: &Ctx, tx: &Tx, job: Uuid, asks: &[ChargeRequest]) -> R
 /// `wrong_state` when the reservation is settled, `budget_exceeded` when all of it is spent: the release is not
 /// counted, and the submission that it should pay for must not be accepted.
 pub async fn commit(ctx: &Ctx, tx: &Tx, release: &ProvenRelease<'_>) -> Result<u64, Error> {
-    let mut reserved = account::reserved(tx, release.job, release.dataset).await?.into_iter();
-    let (row, mut account) = reserved.next().filter(|(row, _)| row.own).ok_or_else(|| {
-        Error::wrong_state("nothing was ever reserved for this release: the job has not been admitted")
-    })?;
-    // An exact release of a job with charged ones (the open arm of a comparison) uses nothing of the reservation.
-    let in_the_clear = *release.event == Event::NonPrivate;
-    if in_the_clear {
-        if row.settled {
-            return Err(Error::wrong_state("the job is over and settled: nothing more can be released under it"));
-        }
-        account.count_in_the_clear();
-    } else {
-        spend(&row, &mut account)?;
-    }
-    let event = to_json(release.event)?;
-    let leaf = account
-        .append(
-            tx,
-            ctx.now(),
-            NewEntry {
-                kind: EntryKind::Commit,
-                job: release.job,
-                dataset: release.dataset,
-                release: Some((release.series, release.round, release.attempt)),
-                event: &event,
-                count: 1,
-                receipt: Some(release.receipt),
-                certificate: None,
-            },
-        )
-        .await?;
-    account.save(tx).await?;
-    let committed = row.committed + i64::from(in_the_clear == row.in_the_clear);
-    reservation::Model { committed, ..row }.into_active_model().reset_all().update(tx).await?;
-    let mut leaves = vec![leaf];
-    if !in_the_clear {
-        for (row, account) in reserved {
-            leaves.push(commit_beside(ctx, tx, release, row, account).await?);
-        }
-    }
-    log::append(ctx, tx, &leaves).await
-}
-
-/// Counts a release on the account of another limited unit. The receipt is for the unit that the job protects, and only
-/// that unit's row names it; this row names the same job, series, round and attempt.
-async fn commit_beside(
-    ctx: &Ctx,
-    tx: &Tx,
-    release: &ProvenRelease<'_>,
-    row: reservation::Model,
-    mut account: OpenAccount,
-) -> Result<LogLeaf, Error> {
-    spend(&row, &mut account)?;
-    let line = NewEntry {
-        kind: EntryKind::Commit,
-        job: release.job,
-        dataset: release.dataset,
-        release: Some((release.series, release.round, release.attempt)),
-        event: &row.event.clone(),
-        count: 1,
-        receipt: None,
-        certificate: None,
-    };
-    let leaf = account.append(tx, ctx.now(), line).await?;
-    account.save(tx).await?;
-    let committed = row.committed + 1;
-    reservation::Model { committed, ..row }.into_active_model().reset_all().update(tx).await?;
-    Ok(leaf)
-}
-
-/// Moves one release of a reservation from reserved to spent, in memory.
-fn spend(row: &reservation::Model, account: &mut OpenAccount) -> Result<(), Error> {
-    account.balance.commit(&mut part(row)?).map_err(|error| match error {
-        LedgerError::Settled(_) => {
-            Error::wrong_state("the job is over and settled: nothing more can be released under it")
-        }
-        LedgerError::Exhausted { releases, .. } => Error::problem(
-            undertone_api::problem::Code::BudgetExceeded,
-            format!("all {releases} releases that were reserved for this dataset are spent"),
-        ),
-        other => Error::internal("committing a release", other),
-    })
+    let mut charges = OpenCharges::load(tx, [(release.job, release.dataset)]).await?;
+    charges.commit(ctx.now(), std::slice::from_ref(release))?;
+    // The release's own row is the first.
+    charges.save(ctx, tx).await
 }
 
 /// Returns the unused part of a dataset's reservations in a job to the accounts, and closes them. Settling again
@@ -299,7 +239,7 @@ async fn settle_one(ctx: &Ctx, tx: &Tx, row: reservation::Model, mut account: Op
     let open = if row.in_the_clear {
         row.releases.saturating_sub(row.committed).max(0) as u64
     } else {
-        let mut part = part(&row)?;
+        let mut part = part(&row, 0)?;
         account.balance.settle(&mut part).map_err(|error| Error::internal("keeping an account", error))?
     };
     let line = NewEntry {
@@ -345,17 +285,17 @@ pub(crate) async fn find_other_reservations(
     job: Uuid,
     dataset: Uuid,
 ) -> Result<Vec<(reservation::Model, entity::account::Model)>, Error> {
-    let rows = account::reservations(connection, job, dataset).await?;
+    let rows = account::reservations(connection, [(job, dataset)]).await?;
     Ok(rows.into_iter().filter(|(row, _)| !row.own).collect())
 }
 
-/// Converts a row into the type of the privacy rules.
-fn part(row: &reservation::Model) -> Result<Reservation, Error> {
+/// Converts a row, with the releases counted since it was read, into the type of the privacy rules.
+fn part(row: &reservation::Model, counted: i64) -> Result<Reservation, Error> {
     Reservation::from_job(
         ReservationId(row.id.as_u128()),
         row.cost()?,
         row.releases as u64,
-        row.committed as u64,
+        row.committed.saturating_add(counted) as u64,
         row.settled,
     )
     .map_err(|error| Error::internal("keeping an account", error))

@@ -1,6 +1,8 @@
 //! Receipts: a site's statements of its charges. They are accepted only as links of one signed, unbroken chain, for a
 //! release that the manifest plans. Then each is charged to the consortium's ledger, once, in the caller's transaction.
 
+mod group;
+
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
@@ -104,6 +106,11 @@ pub async fn countersign(ctx: &Ctx, worker: WorkerId, lease: &str, receipts: &[S
     let (held, _) = lease::at_work(ctx.db.read(), worker, lease).await?;
     // A receipt that is invalid now is verified again in the transaction, and rejected there.
     let proven = prove(ctx.db.read(), worker, receipts).await.ok();
+    if let Some(batch) = proven.as_ref().and_then(|verified| group::batch(&held, lease, receipts, verified))
+        && let Some(countersigned) = group::count(ctx, batch).await?
+    {
+        return Ok(countersigned);
+    }
     ctx.db
         .write("countersign receipts", async |tx| {
             let countersigned = accept_proven(ctx, tx, worker, receipts, proven.as_ref()).await?;
@@ -173,29 +180,9 @@ pub(crate) async fn accept_proven(
             )));
         }
         let foreseen = (*foreseen).map_err(bad)?;
-        let row = receipt::Model {
-            worker_id: worker.0,
-            sequence: number,
-            digest: digest.clone(),
-            payload: signed.payload.clone(),
-            signature: signed.signature.clone(),
-            job_id: document.job.0,
-            dataset_id: document.dataset.0,
-            series: document.series.clone(),
-            round: document.round as i32,
-            attempt: i32::try_from(document.attempt).map_err(|_| bad("a receipt's attempt is out of range"))?,
-            received_at: ctx.now(),
-        };
+        let row = receipt_row(ctx, signed, document, digest)?;
         receipt::Entity::insert(row.into_active_model()).exec_without_returning(tx).await?;
-        let release = ProvenRelease {
-            job: document.job.0,
-            dataset: document.dataset.0,
-            series: &document.series,
-            round: document.round,
-            attempt: document.attempt,
-            event: &document.event,
-            receipt: digest,
-        };
+        let release = ProvenRelease::from_receipt(document, digest);
         let position = ledger::commit(ctx, tx, &release).await?;
         countersigned.push(sign(ctx, tx, (worker, document.sequence), digest, position).await?);
         if foreseen == PlannedRelease::Charged {
@@ -213,10 +200,22 @@ pub(crate) async fn accept_proven(
 pub(crate) async fn sign(
     ctx: &Ctx,
     tx: &Tx,
-    (worker, sequence): (WorkerId, u64),
+    number: (WorkerId, u64),
     digest: &str,
     position: u64,
 ) -> Result<Signed, Error> {
+    let (signed, row) = countersignature(ctx, number, digest, position).await?;
+    countersignature::Entity::insert(row.into_active_model()).exec_without_returning(tx).await?;
+    Ok(signed)
+}
+
+/// Signs the server's statement that it has charged a receipt. Returns it with its row, which the caller inserts.
+async fn countersignature(
+    ctx: &Ctx,
+    (worker, sequence): (WorkerId, u64),
+    digest: &str,
+    position: u64,
+) -> Result<(Signed, countersignature::Model), Error> {
     let document = Countersignature {
         worker,
         sequence,
@@ -234,8 +233,24 @@ pub(crate) async fn sign(
         payload: signed.payload.clone(),
         signature: signed.signature.clone(),
     };
-    countersignature::Entity::insert(row.into_active_model()).exec_without_returning(tx).await?;
-    Ok(signed)
+    Ok((signed, row))
+}
+
+/// Returns the row of a receipt that is accepted now.
+fn receipt_row(ctx: &Ctx, signed: &Signed, document: &Receipt, digest: &str) -> Result<receipt::Model, Error> {
+    Ok(receipt::Model {
+        worker_id: document.worker.0,
+        sequence: i64::try_from(document.sequence).map_err(|_| bad("a receipt's number is out of range"))?,
+        digest: digest.to_owned(),
+        payload: signed.payload.clone(),
+        signature: signed.signature.clone(),
+        job_id: document.job.0,
+        dataset_id: document.dataset.0,
+        series: document.series.clone(),
+        round: document.round as i32,
+        attempt: i32::try_from(document.attempt).map_err(|_| bad("a receipt's attempt is out of range"))?,
+        received_at: ctx.now(),
+    })
 }
 
 async fn countersignature_of(

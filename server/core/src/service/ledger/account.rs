@@ -3,9 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use sea_orm::sea_query::OnConflict;
 use sea_orm::{
-    ActiveModelTrait as _, ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, JoinType,
-    QueryFilter as _, QueryOrder as _, QuerySelect as _,
+    ActiveModelTrait as _, ColumnTrait as _, Condition, ConnectionTrait, EntityTrait as _, ExprTrait as _,
+    IntoActiveModel as _, JoinType, QueryFilter as _, QueryOrder as _, QuerySelect as _,
 };
 use time::OffsetDateTime;
 use undertone_api::budget::EntryKind;
@@ -60,7 +61,7 @@ pub struct NewEntry<'a> {
 }
 
 impl OpenAccount {
-    fn from_row(row: account::Model) -> Result<Self, Error> {
+    pub(super) fn from_row(row: account::Model) -> Result<Self, Error> {
         let balance = row.balance()?;
         Ok(Self { row, new: false, balance })
     }
@@ -98,6 +99,17 @@ impl OpenAccount {
     /// # Errors
     /// When the database fails, or a stored value cannot be read.
     pub async fn append(&mut self, tx: &Tx, at: OffsetDateTime, line: NewEntry<'_>) -> Result<LogLeaf, Error> {
+        let row = self.next_entry(at, line)?;
+        let leaf = LogLeaf::Entry(leaf::of_entry(&row));
+        ledger_entry::Entity::insert(row.into_active_model()).exec_without_returning(tx).await?;
+        Ok(leaf)
+    }
+
+    /// Makes the next evidence row, which continues the chain. The caller inserts it.
+    ///
+    /// # Errors
+    /// When the count is out of range.
+    pub(super) fn next_entry(&mut self, at: OffsetDateTime, line: NewEntry<'_>) -> Result<ledger_entry::Model, Error> {
         let mut row = ledger_entry::Model {
             account_id: self.row.id,
             sequence: self.row.entries + 1,
@@ -120,16 +132,32 @@ impl OpenAccount {
         row.hash = chain::hash(&row);
         self.row.entries = row.sequence;
         self.row.head.clone_from(&row.hash);
-        let leaf = LogLeaf::Entry(leaf::of_entry(&row));
-        ledger_entry::Entity::insert(row.into_active_model()).exec_without_returning(tx).await?;
-        Ok(leaf)
+        Ok(row)
     }
 
     /// Writes the account's row.
     pub(crate) async fn save(self, tx: &Tx) -> Result<account::Model, Error> {
-        let balance = to_json(&self.balance)?;
-        let row = account::Model { balance, ..self.row };
-        Ok(row.into_active_model().reset_all().update(tx).await?)
+        Ok(self.into_row()?.into_active_model().reset_all().update(tx).await?)
+    }
+
+    /// Writes the rows of several accounts that have one, in one statement.
+    pub(super) async fn save_all(tx: &Tx, accounts: impl IntoIterator<Item = Self>) -> Result<(), Error> {
+        use account::Column;
+        let rows: Vec<_> = accounts.into_iter().map(Self::into_row).collect::<Result<_, _>>()?;
+        if rows.is_empty() {
+            return Ok(());
+        }
+        // Each row exists, so each is updated.
+        let update = OnConflict::column(Column::Id)
+            .update_columns([Column::Balance, Column::InTheClear, Column::Entries, Column::Head])
+            .to_owned();
+        let rows = rows.into_iter().map(account::Model::into_active_model);
+        account::Entity::insert_many(rows).on_conflict(update).exec_without_returning(tx).await?;
+        Ok(())
+    }
+
+    fn into_row(self) -> Result<account::Model, Error> {
+        Ok(account::Model { balance: to_json(&self.balance)?, ..self.row })
     }
 }
 
@@ -198,21 +226,22 @@ pub(crate) async fn reserved(
     job: Uuid,
     dataset: Uuid,
 ) -> Result<Vec<(reservation::Model, OpenAccount)>, Error> {
-    let rows = reservations(tx, job, dataset).await?;
+    let rows = reservations(tx, [(job, dataset)]).await?;
     rows.into_iter().map(|(reserved, row)| Ok((reserved, OpenAccount::from_row(row)?))).collect()
 }
 
-/// Returns the same reservations with the accounts' rows.
+/// Returns the reservations of datasets in jobs with the accounts' rows; those of the protected units first.
 pub(super) async fn reservations(
     connection: &impl ConnectionTrait,
-    job: Uuid,
-    dataset: Uuid,
+    parts: impl IntoIterator<Item = (Uuid, Uuid)>,
 ) -> Result<Vec<(reservation::Model, account::Model)>, Error> {
     let on =
         reservation::Entity::belongs_to(account::Entity).from(reservation::Column::AccountId).to(account::Column::Id);
+    let of_parts = parts.into_iter().fold(Condition::any(), |any, (job, dataset)| {
+        any.add(reservation::Column::JobId.eq(job).and(reservation::Column::DatasetId.eq(dataset)))
+    });
     let rows = reservation::Entity::find()
-        .filter(reservation::Column::JobId.eq(job))
-        .filter(reservation::Column::DatasetId.eq(dataset))
+        .filter(of_parts)
         .join(JoinType::LeftJoin, on.into())
         .order_by_desc(reservation::Column::Own)
         .order_by_asc(reservation::Column::AccountId)
@@ -268,8 +297,8 @@ pub(crate) async fn of_lineages(
     Ok(rows.all(connection).await?)
 }
 
-fn is(key: AccountKey) -> sea_orm::sea_query::Condition {
-    sea_orm::Condition::all()
+fn is(key: AccountKey) -> Condition {
+    Condition::all()
         .add(account::Column::OrganizationId.eq(key.organization.0))
         .add(account::Column::LineageId.eq(key.lineage.0))
         .add(account::Column::Unit.eq(key.unit.to_text()))

@@ -1,7 +1,9 @@
-//! The speed of the ledger: many clients reserve, commit and settle at once, through the same functions as workers and
-//! stewards. A bare insert of one row on the same connections is measured for comparison. For measurement only: the
-//! jobs are rows that nothing else uses.
+//! The speed of the ledger: many clients reserve, then commit, then settle at once, through the same functions as workers
+//! and stewards. A commit is a worker's call with one receipt, without the network: the checks of its lease and
+//! signature, the charge, the log and the countersignature. A bare insert of one row on the same connections is measured
+//! for comparison. For measurement only: the jobs are rows that nothing else uses.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ed25519_dalek::SigningKey;
@@ -25,8 +27,9 @@ use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::model::column::{JsonColumn, to_json};
 use crate::model::participant::{ApprovalState, PartState};
-use crate::model::{budget, job, organization, participant, worker};
-use crate::service::{log, receipt};
+use crate::model::{budget, job, lease, organization, participant, worker};
+use crate::service::log;
+use crate::service::receipt::countersign;
 
 /// The size of a bare row, bytes: the same as of a ledger row.
 const BARE: usize = 500;
@@ -34,14 +37,14 @@ const BARE: usize = 500;
 /// The durations of one kind of transaction.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct BenchFigures {
-    /// `bare`, `reserve`, `commit`, `settle`, or `ledger` for the three together.
+    /// `bare`, `reserve`, `commit` or `settle`.
     pub operation: &'static str,
     /// The number of concurrent clients.
     pub clients: usize,
     /// The number of transactions.
     pub transactions: usize,
-    /// The rate over all clients; only where the clients did nothing else in the meantime.
-    pub per_second: Option<f64>,
+    /// The rate over all clients, which did nothing else in the meantime.
+    pub per_second: f64,
     /// The median in milliseconds, including waiting.
     pub p50_ms: f64,
     /// The 99th percentile in milliseconds.
@@ -57,16 +60,6 @@ struct BenchClient {
     lineage: LineageId,
     charge: Charge,
     jobs: Vec<Uuid>,
-    sequence: u64,
-    head: String,
-}
-
-/// The durations of one client.
-#[derive(Default)]
-struct ClientTimes {
-    reserve: Vec<Duration>,
-    commit: Vec<Duration>,
-    settle: Vec<Duration>,
 }
 
 /// Returns the database's own settings for the durability of a commit.
@@ -104,10 +97,9 @@ pub async fn bare(ctx: &Ctx, clients: usize, each: usize) -> Result<BenchFigures
     ctx.db.write("bench", async |tx| Ok(tx.execute_unprepared(table).await?)).await?;
     let content = "0".repeat(BARE);
     let insert = format!("INSERT INTO bench_row VALUES (1, '{content}')");
-    let began = Instant::now();
-    let all = try_join_all((0..clients).map(|_| {
+    let client = |_| {
         let (ctx, insert) = (ctx.clone(), insert.clone());
-        spawned(async move {
+        async move {
             let mut times = Vec::with_capacity(each);
             for _ in 0..each {
                 let start = Instant::now();
@@ -115,48 +107,53 @@ pub async fn bare(ctx: &Ctx, clients: usize, each: usize) -> Result<BenchFigures
                 times.push(start.elapsed());
             }
             Ok(times)
-        })
-    }))
-    .await?;
-    Ok(figures("bare", clients, all.concat(), Some(began.elapsed())))
+        }
+    };
+    together("bare", (0..clients).map(client)).await
 }
 
-/// Reserves, commits `releases` times and settles, `jobs` times by each client, each on its own account.
+/// Reserves `jobs` times by each client, each on its own account; then commits `releases` times for each reservation;
+/// then settles them.
 ///
 /// # Errors
 /// When the database refuses.
 pub async fn ledger(ctx: &Ctx, clients: usize, jobs: usize, releases: u64) -> Result<Vec<BenchFigures>, Error> {
     let mut fleet = Vec::with_capacity(clients);
     for _ in 0..clients {
-        fleet.push(BenchClient::new(ctx, jobs, releases).await?);
+        fleet.push(Arc::new(BenchClient::new(ctx, jobs, releases).await?));
     }
+    // Signed before the clock starts: signing is the site's work.
+    let receipts = fleet.iter().map(|client| client.receipts(ctx)).collect::<Result<Vec<_>, _>>()?;
+    let each = || fleet.iter().map(Arc::clone);
+    let reserve = together("reserve", each().map(|client| client.reserve(ctx.clone()))).await?;
+    let commit =
+        together("commit", each().zip(receipts).map(|(client, receipts)| client.commit(ctx.clone(), receipts)));
+    let commit = commit.await?;
+    let settle = together("settle", each().map(|client| client.settle(ctx.clone()))).await?;
+    Ok(vec![reserve, commit, settle])
+}
+
+/// Runs a client's transactions of one kind concurrently with those of the others.
+async fn together<W>(operation: &'static str, clients: impl Iterator<Item = W>) -> Result<BenchFigures, Error>
+where
+    W: Future<Output = Result<Vec<Duration>, Error>> + Send + 'static,
+{
     let began = Instant::now();
-    let all = try_join_all(fleet.into_iter().map(|client| spawned(client.run(ctx.clone())))).await?;
-    let took = began.elapsed();
-    let times =
-        |of: fn(&ClientTimes) -> &Vec<Duration>| all.iter().flat_map(|times| of(times).clone()).collect::<Vec<_>>();
-    let (reserve, commit, settle) =
-        (times(|times| &times.reserve), times(|times| &times.commit), times(|times| &times.settle));
-    let together = [reserve.clone(), commit.clone(), settle.clone()].concat();
-    Ok(vec![
-        figures("ledger", clients, together, Some(took)),
-        figures("reserve", clients, reserve, None),
-        figures("commit", clients, commit, None),
-        figures("settle", clients, settle, None),
-    ])
+    let all = try_join_all(clients.map(spawned)).await?;
+    Ok(figures(operation, all.len(), all.concat(), began.elapsed()))
 }
 
 async fn spawned<T: Send + 'static>(work: impl Future<Output = Result<T, Error>> + Send + 'static) -> Result<T, Error> {
     tokio::spawn(work).await.map_err(|error| Error::internal("measuring", error))?
 }
 
-fn figures(operation: &'static str, clients: usize, mut times: Vec<Duration>, took: Option<Duration>) -> BenchFigures {
+fn figures(operation: &'static str, clients: usize, mut times: Vec<Duration>, took: Duration) -> BenchFigures {
     times.sort_unstable();
     let at = |part: f64| {
         let index = ((times.len() as f64 * part) as usize).min(times.len().saturating_sub(1));
         times.get(index).map_or(0.0, |time| time.as_secs_f64() * 1e3)
     };
-    let per_second = took.map(|took| times.len() as f64 / took.as_secs_f64());
+    let per_second = times.len() as f64 / took.as_secs_f64();
     BenchFigures { operation, clients, transactions: times.len(), per_second, p50_ms: at(0.5), p99_ms: at(0.99) }
 }
 
@@ -177,8 +174,6 @@ impl BenchClient {
             lineage: ctx.id(),
             charge,
             jobs: (0..jobs).map(|_| ctx.id()).collect(),
-            sequence: 0,
-            head: hex::encode(Sha256::digest(b"")),
         };
         let epsilon = Epsilon::new(100.0).map_err(|error| wrong(&error))?;
         let delta = Delta::new(1e-6).map_err(|error| wrong(&error))?;
@@ -208,6 +203,7 @@ impl BenchClient {
                 for id in &client.jobs {
                     client.job_row(ctx, *id)?.into_active_model().insert(tx).await?;
                     client.part_row(*id)?.into_active_model().insert(tx).await?;
+                    client.lease_row(ctx, *id).into_active_model().insert(tx).await?;
                 }
                 Ok(())
             })
@@ -298,59 +294,88 @@ impl BenchClient {
         })
     }
 
-    async fn run(mut self, ctx: Ctx) -> Result<ClientTimes, Error> {
-        let mut times = ClientTimes::default();
-        for id in std::mem::take(&mut self.jobs) {
-            let asks = [ChargeRequest {
-                dataset: self.dataset,
-                dataset_name: String::new(),
-                organization: self.organization,
-                lineage: self.lineage,
-                charge: self.charge.clone(),
-            }];
+    /// Returns the lease of a job, whose token is the job's id.
+    fn lease_row(&self, ctx: &Ctx, job_id: Uuid) -> lease::Model {
+        lease::Model {
+            job_id,
+            dataset_id: self.dataset.0,
+            worker_id: self.worker.0,
+            token: job_id.to_string(),
+            number: 1,
+            granted_at: ctx.now(),
+            expires_at: ctx.now() + time::Duration::hours(1),
+        }
+    }
+
+    async fn reserve(self: Arc<Self>, ctx: Ctx) -> Result<Vec<Duration>, Error> {
+        let asks = [ChargeRequest {
+            dataset: self.dataset,
+            dataset_name: String::new(),
+            organization: self.organization,
+            lineage: self.lineage,
+            charge: self.charge.clone(),
+        }];
+        let mut times = Vec::with_capacity(self.jobs.len());
+        for id in &self.jobs {
             let start = Instant::now();
-            let refusals = ctx.db.write("reserve", async |tx| reserve(&ctx, tx, id, &asks).await).await?;
-            times.reserve.push(start.elapsed());
+            let refusals = ctx.db.write("reserve", async |tx| reserve(&ctx, tx, *id, &asks).await).await?;
+            times.push(start.elapsed());
             if !refusals.is_empty() {
                 return Err(Error::internal("measuring", "the limit is too small for the measurement"));
             }
-            for round in 1..=self.charge.releases {
-                let signed = [self.receipt(&ctx, id, round as u32)?];
-                let start = Instant::now();
-                ctx.db.write("commit", async |tx| receipt::accept(&ctx, tx, self.worker, &signed).await).await?;
-                times.commit.push(start.elapsed());
-            }
-            let start = Instant::now();
-            ctx.db.write("settle", async |tx| settle(&ctx, tx, id, self.dataset.0).await).await?;
-            times.settle.push(start.elapsed());
         }
         Ok(times)
     }
 
-    /// Returns the next receipt, signed by the site.
-    fn receipt(&mut self, ctx: &Ctx, job: Uuid, round: u32) -> Result<Signed, Error> {
-        self.sequence += 1;
-        let receipt = Receipt {
-            sequence: self.sequence,
-            previous: self.head.clone(),
-            worker: self.worker,
-            dataset: self.dataset,
-            lineage: self.lineage,
-            job: JobId(job),
-            manifest: hex::encode(Sha256::digest(b"{}")),
-            series: "private".to_owned(),
-            round,
-            attempt: 1,
-            unit: self.charge.unit,
-            adjacency: self.charge.adjacency,
-            event: self.charge.event.clone(),
-            evaluator: EVALUATOR_VERSION.to_owned(),
-            at: ctx.now(),
-            tick: None,
-        };
-        let signed = Signed::new(&receipt, &self.key).map_err(|error| Error::internal("signing a receipt", error))?;
-        self.head = signed.digest();
-        Ok(signed)
+    async fn commit(self: Arc<Self>, ctx: Ctx, receipts: Vec<(Uuid, Signed)>) -> Result<Vec<Duration>, Error> {
+        let mut times = Vec::with_capacity(receipts.len());
+        for (job, signed) in receipts {
+            let start = Instant::now();
+            countersign(&ctx, self.worker, &job.to_string(), &[signed]).await?;
+            times.push(start.elapsed());
+        }
+        Ok(times)
+    }
+
+    async fn settle(self: Arc<Self>, ctx: Ctx) -> Result<Vec<Duration>, Error> {
+        let mut times = Vec::with_capacity(self.jobs.len());
+        for id in &self.jobs {
+            let start = Instant::now();
+            ctx.db.write("settle", async |tx| settle(&ctx, tx, *id, self.dataset.0).await).await?;
+            times.push(start.elapsed());
+        }
+        Ok(times)
+    }
+
+    /// Returns a receipt for each release of each job, signed by the site.
+    fn receipts(&self, ctx: &Ctx) -> Result<Vec<(Uuid, Signed)>, Error> {
+        let mut previous = hex::encode(Sha256::digest(b""));
+        let rounds = self.jobs.iter().flat_map(|job| (1..=self.charge.releases).map(move |round| (*job, round)));
+        let signed = rounds.zip(1..).map(|((job, round), sequence)| {
+            let receipt = Receipt {
+                sequence,
+                previous: previous.clone(),
+                worker: self.worker,
+                dataset: self.dataset,
+                lineage: self.lineage,
+                job: JobId(job),
+                manifest: hex::encode(Sha256::digest(b"{}")),
+                series: "private".to_owned(),
+                round: round as u32,
+                attempt: 1,
+                unit: self.charge.unit,
+                adjacency: self.charge.adjacency,
+                event: self.charge.event.clone(),
+                evaluator: EVALUATOR_VERSION.to_owned(),
+                at: ctx.now(),
+                tick: None,
+            };
+            let signed = Signed::new(&receipt, &self.key);
+            let signed = signed.map_err(|error| Error::internal("signing a receipt", error))?;
+            previous = signed.digest();
+            Ok((job, signed))
+        });
+        signed.collect()
     }
 }
 

@@ -12,7 +12,7 @@ help:
 	@echo 'make fuzz [SECONDS=60] [NAME=x]  hostile inputs at every door, a JSON object a target'
 	@echo 'make bundle                      the part of the dashboard that runs in the browser'
 	@echo 'make python                      the Python client, as a wheel; prints its path'
-	@echo 'make package                     Debian packages of the worker and the server'
+	@echo 'make package                     Debian packages of the worker, the server and the command line'
 	@echo 'make reproducible                builds the packages twice in two folders and compares them; most of an hour'
 	@echo 'make advisories                  known vulnerabilities, by the copy of the advisory database in UNDERTONE_ADVISORIES'
 	@echo 'make boot                        tries these packages under a systemd of their own; needs root on Debian'

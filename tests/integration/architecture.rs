@@ -13,7 +13,7 @@ use serde_json::Value;
 use sources::SourceFile;
 
 /// The workspace's crates with the workspace crates that each may name. A crate that is missing here fails the test.
-const MAY_NAME: [(&str, &[&str]); 27] = [
+const MAY_NAME: [(&str, &[&str]); 28] = [
     ("undertone-privacy", &[]),
     ("undertone-secure-aggregation", &[]),
     ("undertone-bits", &["undertone-privacy"]),
@@ -24,6 +24,8 @@ const MAY_NAME: [(&str, &[&str]); 27] = [
     ("undertone-migrations", &[]),
     ("undertone-onnx", &["undertone-api"]),
     ("undertone-certificate", &["undertone-api", "undertone-privacy"]),
+    // A client as any other: it knows no more of the server than REST.
+    ("undertone-cli", &["undertone-certificate", "undertone-api"]),
     // `undertone-server-core` only on the server (feature `ssr`): see `only_feature_ssr_of_the_dashboard_names_the_server`.
     ("undertone-app", &["undertone-server-core", "undertone-api", "undertone-privacy"]),
     ("undertone-bundle", &[]),
@@ -350,6 +352,7 @@ fn paths_in_the_documents_exist() {
         "app/src/",
         "benches/",
         "certificate/",
+        "cli/",
         "configuration/",
         "docs/",
         "migrations/",

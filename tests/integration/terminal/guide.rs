@@ -7,7 +7,7 @@ use support::stage::{PASSWORD, TestResult};
 use support::workspace;
 
 use super::program::{TestProgram, run_with_input};
-use super::open_stage;
+use super::{JOB, open_stage};
 use crate::documentation::extract_fenced;
 
 /// The guide.
@@ -54,5 +54,33 @@ async fn commands_of_the_guide_run_a_job() -> TestResult<()> {
     assert!(blocks.len() >= 8, "only {} blocks: the test is blind", blocks.len());
     assert!(program.folder().join("results/model.safetensors").exists());
     assert!(!program.folder().join("config/undertone/sign-in.json").exists());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dossier_of_a_finished_job_is_complete() -> TestResult<()> {
+    let stage = open_stage().await?;
+    let job = scene::start_small_job(&stage, 2).await?;
+    stage.finish(job, JOB).await?;
+    let folder = tempfile::tempdir()?;
+    let page = folder.path().join("dossier.html");
+    let run = run_with_input(stage.server_command()?.args(["dossier", &job.to_string(), "--output"]).arg(&page), "")?;
+    // A certificate is made right after the end of the job.
+    assert_eq!(run.code, Some(0), "{run:?}");
+    let page = fs::read_to_string(page)?;
+    let json = run_with_input(stage.server_command()?.args(["dossier", &job.to_string(), "--json"]), "")?;
+    let dossier: serde_json::Value = serde_json::from_str(&json.output)?;
+    let items = dossier["items"].as_array().ok_or("items")?;
+    assert_eq!(items.len(), 12);
+    for item in items {
+        let id = item["id"].as_str().ok_or("an id")?;
+        assert!(page.contains(&format!("<article id=\"{id}\">")), "{id}");
+        assert!(item["proofs"].as_array().is_some_and(|proofs| !proofs.is_empty()), "{id}");
+    }
+    let guide = fs::read_to_string(workspace::root().join("docs/src/how-to/approve-egress.md"))?;
+    for item in items {
+        let row = format!("\n| `{}` | ", item["id"].as_str().ok_or("an id")?);
+        assert!(guide.contains(&row), "the guide has no row {row}");
+    }
     Ok(())
 }

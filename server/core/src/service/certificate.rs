@@ -50,6 +50,17 @@ pub async fn file(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<CertificateFile
     Ok(CertificateFile { payload: row.payload, signature: row.signature, evidence })
 }
 
+/// Returns the certificate that a job has already, with its evidence. It makes none, and is for commands at the terminal.
+///
+/// # Errors
+/// When the database fails, or a stored value cannot be read.
+pub(crate) async fn existing_file(ctx: &Ctx, id: JobId) -> Result<Option<CertificateFile>, Error> {
+    let Some(row) = find(ctx.db.read(), id).await? else { return Ok(None) };
+    let job = load_job(ctx.db.read(), id).await?;
+    let evidence = evidence::load_evidence(ctx, job, &row.certificate()?).await?;
+    Ok(Some(CertificateFile { payload: row.payload, signature: row.signature, evidence }))
+}
+
 /// Returns a job's certificate as a downloaded file, which the audit log notes.
 ///
 /// # Errors

@@ -70,7 +70,7 @@ fn format_item(item: &DossierItem) -> String {
 }
 
 fn format_list(lines: &[String]) -> String {
-    lines.iter().map(|line| format!("<li>{}</li>", escape(line))).collect()
+    lines.iter().flat_map(|line| ["<li>".to_owned(), escape(line), "</li>".to_owned()]).collect()
 }
 
 /// Escapes a text: titles and names are written by members.

@@ -43,7 +43,7 @@ async fn documents_of_a_job_agree_with_their_schemas() -> TestResult<()> {
     let program = TestProgram::new()?;
     let mut documents = Vec::new();
     let mut run = |command: &str, arguments: &[&str], input: &str| -> TestResult<Value> {
-        let text = program.succeed(&[&[command], arguments, &["--json"]].concat(), input)?;
+        let text = program.succeed(&[&[command][..], arguments, &["--json"][..]].concat(), input)?;
         // `watch` prints a document in each line, and the others one.
         let document: Value = match serde_json::from_str(&text) {
             Ok(document) => document,

@@ -31,7 +31,7 @@ async fn commands_of_the_guide_run_a_job() -> TestResult<()> {
         // A reader keeps one shell open: its variables go on to the next block.
         let script = format!("[ ! -f variables ] || . ./variables\n{block}\necho \"JOB=${{JOB:-}}\" >variables\n");
         let mut shell = program.command("sh")?;
-        let run = run_with_input(shell.args(["-euc", &script]), &format!("{PASSWORD}\n"))?;
+        let run = run_with_input(shell.args(["-euc", script.as_str()]), &format!("{PASSWORD}\n"))?;
         assert_eq!(run.code, Some(0), "{block}\n{run:?}");
         outputs.push(run.output);
         let variables = fs::read_to_string(program.folder().join("variables"))?;
@@ -62,20 +62,22 @@ async fn dossier_of_a_finished_job_is_complete() -> TestResult<()> {
     let stage = open_stage().await?;
     let job = scene::start_small_job(&stage, 2).await?;
     stage.finish(job, JOB).await?;
+    // The certificate is made right after the end; a request waits for it.
+    stage.operator.certificate(job).await?;
     let folder = tempfile::tempdir()?;
     let page = folder.path().join("dossier.html");
-    let run = run_with_input(stage.server_command()?.args(["dossier", &job.to_string(), "--output"]).arg(&page), "")?;
-    // A certificate is made right after the end of the job.
+    let id = job.to_string();
+    let run = run_with_input(stage.server_command()?.args(["dossier", id.as_str(), "--output"]).arg(&page), "")?;
     assert_eq!(run.code, Some(0), "{run:?}");
     let page = fs::read_to_string(page)?;
-    let json = run_with_input(stage.server_command()?.args(["dossier", &job.to_string(), "--json"]), "")?;
+    let json = run_with_input(stage.server_command()?.args(["dossier", id.as_str(), "--json"]), "")?;
     let dossier: serde_json::Value = serde_json::from_str(&json.output)?;
     let items = dossier["items"].as_array().ok_or("items")?;
     assert_eq!(items.len(), 12);
     for item in items {
-        let id = item["id"].as_str().ok_or("an id")?;
-        assert!(page.contains(&format!("<article id=\"{id}\">")), "{id}");
-        assert!(item["proofs"].as_array().is_some_and(|proofs| !proofs.is_empty()), "{id}");
+        let word = item["id"].as_str().ok_or("an id")?;
+        assert!(page.contains(&format!("<article id=\"{word}\">")), "{word}");
+        assert!(item["proofs"].as_array().is_some_and(|proofs| !proofs.is_empty()), "{word}");
     }
     let guide = fs::read_to_string(workspace::root().join("docs/src/how-to/approve-egress.md"))?;
     for item in items {

@@ -66,7 +66,8 @@ async fn second_factor_is_asked_for() -> TestResult<()> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
     let confirm = json!({ "code": authenticator.generate(now).to_string() });
     let _: Value = stage.operator.send(reqwest::Method::PUT, "/me/second-factor", Some(&confirm)).await?;
-    let arguments = ["sign-in", &stage.address(), "--email", "operator@example.org"];
+    let address = stage.address();
+    let arguments = ["sign-in", address.as_str(), "--email", "operator@example.org"];
     let without = program.run(&arguments, &format!("{PASSWORD}\n"))?;
     assert!(without.code == Some(1) && without.errors.contains("no line for: Code"), "{without:?}");
     let wrong = program.run(&arguments, &format!("{PASSWORD}\n000000\n"))?;

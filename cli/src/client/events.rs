@@ -22,17 +22,19 @@ pub(crate) struct EventReader {
 
 impl EventReader {
     /// The most bytes of a line: an event has the state of a whole job.
-    const LONGEST: usize = 64 << 20;
+    const LONGEST: usize = 16 << 20;
 
     /// Takes the next bytes; returns the complete events. `None` if a line is longer than any event of a server.
     pub(crate) fn read(&mut self, bytes: &[u8]) -> Option<Vec<ServerEvent>> {
-        self.pending.extend_from_slice(bytes);
         let mut events = Vec::new();
-        while let Some(end) = self.pending.iter().position(|byte| *byte == b'\n') {
-            let line: Vec<u8> = self.pending.drain(..=end).collect();
-            let line = String::from_utf8_lossy(&line);
-            events.extend(self.read_line(line.trim_end_matches(['\n', '\r'])));
+        let mut rest = bytes;
+        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+            self.pending.extend_from_slice(&rest[..end]);
+            let line = std::mem::take(&mut self.pending);
+            events.extend(self.read_line(String::from_utf8_lossy(&line).trim_end_matches('\r')));
+            rest = &rest[end + 1..];
         }
+        self.pending.extend_from_slice(rest);
         (self.pending.len() <= Self::LONGEST).then_some(events)
     }
 
@@ -86,7 +88,7 @@ mod tests {
     fn endless_line_is_refused() {
         let mut reader = EventReader::default();
         let piece = vec![b'x'; 1 << 20];
-        assert!((0..64).all(|_| reader.read(&piece).is_some()));
+        assert!((0..16).all(|_| reader.read(&piece).is_some()));
         assert!(reader.read(&piece).is_none());
     }
 }

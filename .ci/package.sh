@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes Debian packages of the worker and the server, and prints their paths:
-# `.ci/package.sh [--out FOLDER] [--version V] [--binaries FOLDER] [--compression gzip|xz|none] [worker|server ...]`.
+# Makes Debian packages of the worker, the server and the command line of researchers, and prints their paths:
+# `.ci/package.sh [--out FOLDER] [--version V] [--binaries FOLDER] [--compression gzip|xz|none] [worker|server|cli ...]`.
 # Programs are built for release, unless a folder with built ones is named. What a package needs of the system is read off its
 # program by dpkg-shlibdeps. `lintian` looks at the packages where it is installed.
 set -euo pipefail
@@ -16,11 +16,11 @@ while [ $# -gt 0 ]; do
       declare "${1#--}=$2"
       shift 2
       ;;
-    worker | server) packages+=("$1") && shift ;;
-    *) fail "$1 is none of --out, --version, --binaries, --compression, worker, server" ;;
+    worker | server | cli) packages+=("$1") && shift ;;
+    *) fail "$1 is none of --out, --version, --binaries, --compression, worker, server, cli" ;;
   esac
 done
-[ ${#packages[@]} -gt 0 ] || packages=(worker server)
+[ ${#packages[@]} -gt 0 ] || packages=(worker server cli)
 # Python makes the bill of materials (`.ci/sbom.py`).
 for tool in dpkg-deb dpkg-shlibdeps strip python3; do command -v "$tool" >/dev/null || fail "packages are made with dpkg-dev and python3: install them"; done
 
@@ -47,7 +47,7 @@ build_reproducibly() {
 if [ -z "$binaries" ]; then
   claim_target_dir
   for package in "${packages[@]}"; do
-    [ "$package" = worker ] || .ci/bundle.sh >&2
+    [ "$package" != server ] || .ci/bundle.sh >&2
     build_reproducibly -p "undertone-$package" >&2
   done
   binaries="$CARGO_TARGET_DIR/release"
@@ -59,21 +59,40 @@ umask 022
 work=$(mktemp -d "${TMPDIR:-/tmp}/undertone-package.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 
+# Installs the manual pages and the completions, which the program itself writes.
+install_manual() {
+  local program=$1 root=$2 page
+  mkdir -p "$work/manual" "$root/usr/share/man/man1"
+  "$program" manual "$work/manual"
+  for page in "$work/manual"/*.1; do gzip -9nc "$page" >"$root/usr/share/man/man1/$(basename "$page").gz"; done
+  install -d "$root/usr/share/bash-completion/completions" "$root/usr/share/zsh/vendor-completions" "$root/usr/share/fish/vendor_completions.d"
+  "$program" completions bash >"$root/usr/share/bash-completion/completions/undertone"
+  "$program" completions zsh >"$root/usr/share/zsh/vendor-completions/_undertone"
+  "$program" completions fish >"$root/usr/share/fish/vendor_completions.d/undertone.fish"
+}
+
 make_package() {
-  local package=$1 name="undertone-$1" from="packaging/$1" root="$work/$1" program script
+  local package=$1 name="undertone-$1" crate="undertone-$1" from="packaging/$1" root="$work/$1" program script
+  [ "$package" != cli ] || name=undertone
   program="$binaries/$name"
   [ -x "$program" ] || fail "$program is not built"
 
   install -D -m 0755 "$program" "$root/usr/bin/$name"
   strip --strip-unneeded "$root/usr/bin/$name"
-  install -D -m 0644 "$from/$name.service" "$root/lib/systemd/system/$name.service"
-  install -D -m 0644 "$from/$name.sysusers" "$root/usr/lib/sysusers.d/$name.conf"
-  install -D -m 0644 "$from/$name.tmpfiles" "$root/usr/lib/tmpfiles.d/$name.conf"
-  # It may hold passwords. Its group is set by the tmpfiles entry, once the user is there.
-  install -D -m 0640 "$from/$name.default" "$root/etc/default/$name"
+  mkdir -p "$root/DEBIAN" "$work/debian"
+  if [ "$package" = cli ]; then
+    install_manual "$program" "$root"
+  else
+    install -D -m 0644 "$from/$name.service" "$root/lib/systemd/system/$name.service"
+    install -D -m 0644 "$from/$name.sysusers" "$root/usr/lib/sysusers.d/$name.conf"
+    install -D -m 0644 "$from/$name.tmpfiles" "$root/usr/lib/tmpfiles.d/$name.conf"
+    # It may hold passwords. Its group is set by the tmpfiles entry, once the user is there.
+    install -D -m 0640 "$from/$name.default" "$root/etc/default/$name"
+    for script in postinst prerm postrm; do install -m 0755 "$from/$script" "$root/DEBIAN/$script"; done
+  fi
   install -D -m 0644 packaging/copyright "$root/usr/share/doc/$name/copyright"
   install -D -m 0644 "$from/README.Debian" "$root/usr/share/doc/$name/README.Debian"
-  .ci/sbom.py "$name" "$version" >"$root/usr/share/doc/$name/sbom.cdx.json"
+  .ci/sbom.py "$crate" "$version" >"$root/usr/share/doc/$name/sbom.cdx.json"
   chmod 0644 "$root/usr/share/doc/$name/sbom.cdx.json"
   printf '%s (%s) unstable; urgency=medium\n\n  * Version %s.\n\n -- Undertone <maintainers@undertone.example>  %s\n' \
     "$name" "$version" "$version" "$(date -u -R -d "@$SOURCE_DATE_EPOCH")" | gzip -9n >"$root/usr/share/doc/$name/changelog.gz"
@@ -89,9 +108,7 @@ make_package() {
     fi
   fi
 
-  mkdir -p "$root/DEBIAN" "$work/debian"
-  (cd "$root" && find etc -type f -printf '/%p\n' | sort) >"$root/DEBIAN/conffiles"
-  for script in postinst prerm postrm; do install -m 0755 "$from/$script" "$root/DEBIAN/$script"; done
+  [ ! -d "$root/etc" ] || (cd "$root" && find etc -type f -printf '/%p\n' | sort) >"$root/DEBIAN/conffiles"
   printf 'Source: %s\n\nPackage: %s\nArchitecture: any\n' "$name" "$name" >"$work/debian/control"
   local depends
   depends=$(cd "$work" && dpkg-shlibdeps -O "$root/usr/bin/$name" 2>/dev/null | sed -n 's/^shlibs:Depends=//p')

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the packages of the commit twice, in two folders with two target directories, and compares them byte by byte:
-# `.ci/reproducible.sh [worker|server ...]`. Two release builds take most of an hour, so `make test` does not run it; the packaging alone
+# `.ci/reproducible.sh [worker|server|cli ...]`. Two release builds take most of an hour, so `make test` does not run it; the packaging alone
 # is compared there (`package_of_the_same_program_has_the_same_bytes`).
 # Both builds have one compiler, one $CARGO_HOME and one set of system libraries: give the same ones to compare with another machine.
 set -euo pipefail

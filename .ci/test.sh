@@ -101,7 +101,7 @@ if [ "$failures" = 0 ]; then
   step bundle .ci/bundle.sh
   step bits .ci/bits.sh
   # The tests start the programs themselves.
-  step build build_programs undertone-server undertone-worker undertone-demo
+  step build build_programs undertone-server undertone-worker undertone-demo undertone
   step python test_python
   step test run_tests
 fi

@@ -34,6 +34,9 @@ enum ServerCommand {
     /// Verify certificates.
     #[command(subcommand)]
     Certificate(CertificateCommand),
+    /// Write the egress dossier of a job: the questions of people who decide whether a result may leave, with answers, proofs and
+    /// limits. The server may be running. The exit status is 2 if a proof does not hold.
+    Dossier(terminal::dossier::DossierOptions),
     /// Write an encrypted backup of the database, keys and objects to one file. The server may be running.
     Backup(backup::command::BackupOptions),
     /// Restore a backup into an empty data folder, database and object store, and verify its ledger.
@@ -133,6 +136,15 @@ async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error
             let verdict = undertone_server::terminal::certificate::run(&options)?;
             print!("{verdict}");
             if !verdict.holds() {
+                return Ok(ExitCode::from(UNSOUND));
+            }
+        }
+        ServerCommand::Dossier(options) => {
+            let defects = terminal::dossier::run(config, &options).await?;
+            for defect in &defects {
+                eprintln!("undertone-server: {defect}");
+            }
+            if !defects.is_empty() {
                 return Ok(ExitCode::from(UNSOUND));
             }
         }

@@ -5,6 +5,7 @@
 //! the server runs, and need its database and keys alone. Both are written to the server's audit log as done at the terminal, and announced to all operators.
 
 pub mod certificate;
+pub mod dossier;
 pub mod keys;
 pub mod verify;
 

@@ -13,7 +13,7 @@ use serde_json::Value;
 use sources::SourceFile;
 
 /// The workspace's crates with the workspace crates that each may name. A crate that is missing here fails the test.
-const MAY_NAME: [(&str, &[&str]); 26] = [
+const MAY_NAME: [(&str, &[&str]); 28] = [
     ("undertone-privacy", &[]),
     ("undertone-secure-aggregation", &[]),
     ("undertone-bits", &["undertone-privacy"]),
@@ -23,6 +23,9 @@ const MAY_NAME: [(&str, &[&str]); 26] = [
     ("undertone-proto", &["undertone-secure-aggregation", "undertone-api", "undertone-fuzz"]),
     ("undertone-migrations", &[]),
     ("undertone-onnx", &["undertone-api"]),
+    ("undertone-certificate", &["undertone-api", "undertone-privacy"]),
+    // A client as any other: it knows no more of the server than REST.
+    ("undertone-cli", &["undertone-certificate", "undertone-api"]),
     // `undertone-server-core` only on the server (feature `ssr`): see `only_feature_ssr_of_the_dashboard_names_the_server`.
     ("undertone-app", &["undertone-server-core", "undertone-api", "undertone-privacy"]),
     ("undertone-bundle", &[]),
@@ -97,6 +100,7 @@ const MAY_NAME: [(&str, &[&str]); 26] = [
         &[
             "undertone-server-entity",
             "undertone-server-base",
+            "undertone-certificate",
             "undertone-onnx",
             "undertone-proto",
             "undertone-secure-aggregation",
@@ -147,7 +151,7 @@ const MAY_NAME: [(&str, &[&str]); 26] = [
 ];
 
 /// Crates with mathematics, protocol and contract only: no dependency on a runtime, socket, database, tensor or page.
-const PURE: [&str; 3] = ["undertone-privacy", "undertone-api", "undertone-secure-aggregation"];
+const PURE: [&str; 4] = ["undertone-privacy", "undertone-api", "undertone-certificate", "undertone-secure-aggregation"];
 const IMPURE: [&str; 11] =
     ["tokio", "mio", "socket2", "hyper", "axum", "tonic", "reqwest", "sea-orm", "rusqlite", "burn", "leptos"];
 
@@ -347,6 +351,8 @@ fn paths_in_the_documents_exist() {
         "api/",
         "app/src/",
         "benches/",
+        "certificate/",
+        "cli/",
         "configuration/",
         "docs/",
         "migrations/",

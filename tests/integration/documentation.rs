@@ -6,3 +6,5 @@ mod examples;
 mod labels;
 mod links;
 mod pages;
+
+pub(crate) use pages::extract_fenced;

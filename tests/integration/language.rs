@@ -8,7 +8,7 @@ mod figures;
 mod scan;
 
 /// The folders with Rust sources, separated by blanks.
-const FOLDERS: &str = "api app benches configuration failpoints migrations onnx privacy proto secure-aggregation server tests tools worker";
+const FOLDERS: &str = "api app benches certificate cli configuration failpoints migrations onnx privacy proto secure-aggregation server tests tools worker";
 
 #[test]
 fn language_of_the_sources_is_within_its_limits() {

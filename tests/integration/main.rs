@@ -28,5 +28,6 @@ mod simulation;
 mod supply;
 mod tables;
 mod tampering;
+mod terminal;
 mod terms;
 mod transcription;

@@ -21,9 +21,10 @@ fn run_command(command: &mut Command) -> TestResult<String> {
     if status.success() { Ok(out + &error) } else { Err(format!("{command:?}: {status}\n{out}{error}").into()) }
 }
 
-/// Makes the package of the `worker` or the `server` from the program that the tests use.
+/// Makes the package of the `worker`, the `server` or the `cli` from the program that the tests use.
 fn package(name: &str, version: &str, out: &Path) -> TestResult<PathBuf> {
-    let program = workspace::program(&format!("undertone-{name}"))?;
+    let program = if name == "cli" { "undertone".to_owned() } else { format!("undertone-{name}") };
+    let program = workspace::program(&program)?;
     let binaries = program.parent().ok_or("the program lies in a folder")?;
     let printed = run_command(
         Command::new(workspace::root().join(".ci/package.sh"))
@@ -172,6 +173,34 @@ fn server_package_keeps_its_secrets_from_other_users() -> TestResult<()> {
     root.dpkg(&["-i", &new.to_string_lossy()])?;
     assert_eq!(access()?, (0o640, 0, data.gid()));
     assert!(fs::read_to_string(&secrets)?.contains("secret"));
+    Ok(())
+}
+
+#[test]
+fn command_line_package_has_manual_and_completions() -> TestResult<()> {
+    if !may_install() {
+        return Ok(());
+    }
+    let out = tempfile::tempdir()?;
+    let root = EmptySystem::new()?;
+    let file = package("cli", "0.1.0", out.path())?;
+    root.dpkg(&["-i", &file.to_string_lossy()])?;
+    let version = run_command(Command::new(root.path("usr/bin/undertone")).arg("--version"))?;
+    assert!(version.starts_with("undertone "), "{version}");
+    for path in [
+        "usr/share/man/man1/undertone.1.gz",
+        "usr/share/man/man1/undertone-sign-in.1.gz",
+        "usr/share/bash-completion/completions/undertone",
+        "usr/share/zsh/vendor-completions/_undertone",
+        "usr/share/fish/vendor_completions.d/undertone.fish",
+        "usr/share/doc/undertone/sbom.cdx.json",
+    ] {
+        assert!(fs::metadata(root.path(path)).is_ok_and(|file| file.len() > 100), "{path}");
+    }
+    assert!(
+        !root.path("etc/default/undertone").exists() && !root.path("lib/systemd/system").exists(),
+        "it is no service"
+    );
     Ok(())
 }
 

@@ -17,6 +17,7 @@ pub mod change;
 pub mod consortium;
 pub mod dataset;
 pub mod delivery;
+pub mod dossier;
 pub mod event;
 pub mod factor;
 pub mod finish;

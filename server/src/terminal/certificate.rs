@@ -73,7 +73,7 @@ pub fn run(options: &CertificateOptions) -> Result<CertificateVerdict, Certifica
 }
 
 /// Returns the size and SHA-256 of a file, which may be larger than the memory.
-fn digest(path: &Path) -> Result<(u64, String), CertificateCommandError> {
+pub(crate) fn digest(path: &Path) -> Result<(u64, String), CertificateCommandError> {
     let in_file = |source| CertificateCommandError::File { path: path.to_owned(), source };
     let mut file = File::open(path).map_err(in_file)?;
     let mut hash = Sha256::new();

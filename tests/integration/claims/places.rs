@@ -20,7 +20,7 @@ const PAGES: &str = "app/src";
 const TEMPLATE: &str = "worker/site/src/policy/template.toml";
 
 /// Programs whose `--help` is read, with every subcommand.
-const PROGRAMS: [&str; 2] = ["undertone-worker", "undertone-server"];
+const PROGRAMS: [&str; 3] = ["undertone-worker", "undertone-server", "undertone"];
 
 /// Returns every claim with the first place that makes it.
 pub(super) fn all() -> BTreeMap<String, String> {

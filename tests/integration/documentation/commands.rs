@@ -12,7 +12,7 @@ use super::pages::{extract_fenced, extract_inline_code, load_all};
 use crate::claims::places;
 
 /// The programs whose command lines are checked.
-const PROGRAMS: [&str; 2] = ["undertone-worker", "undertone-server"];
+const PROGRAMS: [&str; 3] = ["undertone-worker", "undertone-server", "undertone"];
 
 /// The `--help` of a program, by subcommand.
 struct ProgramManual {

@@ -116,7 +116,7 @@ pub(super) fn remove_fenced_code(text: &str) -> String {
 }
 
 /// Returns the fenced blocks of a language.
-pub(super) fn extract_fenced(text: &str, language: &str) -> Vec<String> {
+pub(crate) fn extract_fenced(text: &str, language: &str) -> Vec<String> {
     let mut blocks = Vec::new();
     let mut lines = text.lines();
     while let Some(line) = lines.next() {

@@ -28,7 +28,7 @@ use crate::model::column::{ColumnEnum as _, to_json};
 use crate::model::{audit_log, audit_pending, job};
 
 pub use read::{AuditLogExport, AuditLogFormat, check, export, list};
-pub(crate) use read::{content_of, harmless};
+pub(crate) use read::{check_chain, content_of, harmless, list_subject};
 pub use seal::AT_ONCE;
 pub use seal::seal;
 pub use undertone_api::audit_log::AuditAction;

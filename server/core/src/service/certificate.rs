@@ -1,16 +1,14 @@
 //! Certificates: the cost of a job and of all its releases. Made once, when the job is over, and stored as signed.
 //!
-//! `draft` reads the facts, `lineage` those of the initial model. `price` computes every figure from them; verification runs the same code again. `evidence`
-//! adds the signed documents for a download. [`verify`] checks all of it on any machine, and the server's command line calls
+//! `draft` reads the facts, `lineage` those of the initial model. `undertone_certificate` computes every figure from them; verification runs the same code again. `evidence`
+//! adds the signed documents for a download. [`verify`] checks all of it on any machine, and the command lines call
 //! it. Nothing here decides about the admission of a job.
 
 mod draft;
 mod evidence;
 mod lineage;
-mod price;
 #[cfg(test)]
 mod tests;
-pub mod verify;
 
 use sea_orm::{ActiveModelTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _};
 use undertone_api::id::JobId;
@@ -18,6 +16,7 @@ use undertone_api::model::ModelSource;
 use undertone_api::problem::Code;
 use undertone_api::signed::certificate::{CertificateParty, LineageSum};
 use undertone_api::signed::{Certificate, CertificateFile, Manifest};
+use undertone_certificate::price;
 
 use crate::auth::Actor;
 use crate::ctx::Ctx;
@@ -29,6 +28,7 @@ use crate::service::audit_log::{self, AuditAction};
 use crate::service::notification;
 
 pub(crate) use draft::describe_job;
+pub use undertone_certificate::verify;
 
 /// Returns a job's certificate, for reading.
 ///
@@ -48,6 +48,17 @@ pub async fn file(ctx: &Ctx, actor: &Actor, id: JobId) -> Result<CertificateFile
     let row = require(ctx, id).await?;
     let evidence = evidence::load_evidence(ctx, job, &row.certificate()?).await?;
     Ok(CertificateFile { payload: row.payload, signature: row.signature, evidence })
+}
+
+/// Returns the certificate that a job has already, with its evidence. It makes none, and is for commands at the terminal.
+///
+/// # Errors
+/// When the database fails, or a stored value cannot be read.
+pub(crate) async fn existing_file(ctx: &Ctx, id: JobId) -> Result<Option<CertificateFile>, Error> {
+    let Some(row) = find(ctx.db.read(), id).await? else { return Ok(None) };
+    let job = load_job(ctx.db.read(), id).await?;
+    let evidence = evidence::load_evidence(ctx, job, &row.certificate()?).await?;
+    Ok(Some(CertificateFile { payload: row.payload, signature: row.signature, evidence }))
 }
 
 /// Returns a job's certificate as a downloaded file, which the audit log notes.

@@ -81,6 +81,14 @@ pub async fn list(
 /// 404 and 403 as usual.
 pub async fn check(ctx: &Ctx, actor: &Actor, place: AuditPlace) -> Result<AuditCheck, Error> {
     policy::check(actor, operation(place), to_place(place))?;
+    check_chain(ctx, place).await
+}
+
+/// Checks the chain of a place's log, for commands at the terminal and for callers who may read it.
+///
+/// # Errors
+/// When the database fails, or a stored value cannot be read.
+pub(crate) async fn check_chain(ctx: &Ctx, place: AuditPlace) -> Result<AuditCheck, Error> {
     let tx = ctx.db.snapshot().await?;
     let (mut number, mut head) = (0, origin());
     let mut broken = None;
@@ -94,6 +102,18 @@ pub async fn check(ctx: &Ctx, actor: &Actor, place: AuditPlace) -> Result<AuditC
     }
     tx.rollback().await?;
     Ok(AuditCheck { entries: number as u64, broken_at: broken, head })
+}
+
+/// Returns the entries of a place's log about one subject, the first first.
+///
+/// # Errors
+/// When the database fails, or a stored value cannot be read.
+pub(crate) async fn list_subject(ctx: &Ctx, place: AuditPlace, kind: &str, id: &str) -> Result<Vec<AuditEntry>, Error> {
+    let rows = select_entries(place, &AuditQuery::default())?
+        .filter(audit_log::Column::SubjectKind.eq(kind))
+        .filter(audit_log::Column::SubjectId.eq(id));
+    let rows = rows.order_by_asc(audit_log::Column::Number).all(ctx.db.read()).await?;
+    to_entries(ctx.db.read(), rows).await
 }
 
 /// Exports a place's entries as a file, the first first. The export is itself an entry, the last in the file.

@@ -17,7 +17,7 @@ use undertone_api::job::Charge;
 use undertone_api::signed::certificate::CertificateParty;
 use undertone_api::signed::{self, Certificate, CertificateFile, Manifest, Receipt, SignedError};
 
-use super::price;
+use crate::price;
 
 /// The verifier's knowledge from other sources.
 #[derive(Debug, Clone, Default)]

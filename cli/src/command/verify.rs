@@ -1,0 +1,200 @@
+//! `undertone verify`: a certificate, examined on this machine by the same code as the server's program.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use undertone_api::id::JobId;
+use undertone_api::signed::{self, Certificate, CertificateFile, SignedError};
+use undertone_certificate::verify::{CertificateVerdict, PointFinding, TrustedInputs, VerificationPoint, verify};
+use utoipa::ToSchema;
+
+use super::InputError;
+use super::fetch::digest_file;
+use crate::client::RestClient;
+use crate::output::StandardOutput;
+use crate::{CommandAnswer, CommandResult};
+
+/// The options of `verify`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct VerifyOptions {
+    /// The id of a job, or a certificate file. A file needs no server and no network.
+    #[arg(value_name = "JOB|FILE")]
+    subject: String,
+    /// The model file that the certificate must describe.
+    #[arg(long, value_name = "FILE")]
+    model: Option<PathBuf>,
+    /// The server's public key in hex, as pinned by a worker. Without it, the key in the certificate is used, which is a
+    /// weaker check.
+    #[arg(long, value_name = "HEX")]
+    server_key: Option<String>,
+    /// A site's public key in hex; may be repeated. If set, each site must have one of these keys.
+    #[arg(long, value_name = "HEX")]
+    site_key: Vec<String>,
+    /// Write the certificate of the job to a file, whatever its checks show.
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+}
+
+/// The result of a verification.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct VerificationReport {
+    /// Whether no check failed. A point that could not be checked is no failure.
+    holds: bool,
+    /// The points, in the order of checking.
+    points: Vec<PointReport>,
+}
+
+/// The result of one check.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct PointReport {
+    /// The point in one word: `signature`, `receipts`, `epsilon`.
+    point: String,
+    /// The result.
+    result: PointResult,
+    /// A summary, the reason why it could not be checked, or each defect.
+    findings: Vec<String>,
+}
+
+/// The result of a check in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum PointResult {
+    /// It holds.
+    Holds,
+    /// It could not be checked.
+    Unchecked,
+    /// It does not hold.
+    Fails,
+}
+
+/// The reason why nothing was verified.
+#[derive(Debug, thiserror::Error)]
+enum VerifyError {
+    /// The file is no certificate.
+    #[error("{path} is not a certificate file")]
+    Form {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// The server's key is no key.
+    #[error("--server-key: {0}; expected 64 hex digits")]
+    ServerKey(#[source] SignedError),
+    /// The certificate cannot be saved.
+    #[error("cannot write {path}")]
+    Save {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The server answered with the certificate of another job.
+    #[error("the server answered with the certificate of another job ({0})")]
+    OtherJob(JobId),
+}
+
+/// Verifies a certificate.
+pub(crate) async fn run(options: &VerifyOptions, out: &mut StandardOutput) -> CommandResult {
+    let trusted = TrustedInputs {
+        server_key: options
+            .server_key
+            .as_deref()
+            .map(signed::public_key)
+            .transpose()
+            .map_err(VerifyError::ServerKey)?,
+        site_keys: options.site_key.iter().map(|key| key.to_lowercase()).collect(),
+        model: options.model.as_deref().map(digest_model).transpose()?,
+    };
+    let path = Path::new(&options.subject);
+    let file = match options.subject.parse::<JobId>() {
+        Ok(job) if !path.exists() => take_certificate(job, options.save.as_deref()).await?,
+        _ => read_certificate(path)?,
+    };
+    let report = VerificationReport::from_verdict(&verify(&file, &trusted));
+    out.print(&report, format_report)?;
+    Ok(CommandAnswer::from_condition(report.holds))
+}
+
+fn digest_model(path: &Path) -> Result<(u64, String), InputError> {
+    digest_file(path).map_err(|source| InputError::File { path: path.to_owned(), source })
+}
+
+fn read_certificate(path: &Path) -> Result<CertificateFile, Box<dyn std::error::Error + Send + Sync>> {
+    let text = std::fs::read_to_string(path).map_err(|source| InputError::File { path: path.to_owned(), source })?;
+    Ok(serde_json::from_str(&text).map_err(|source| VerifyError::Form { path: path.to_owned(), source })?)
+}
+
+/// Downloads the certificate of a job. The id in it must be the requested one, or its price would be another job's.
+async fn take_certificate(
+    job: JobId,
+    save: Option<&Path>,
+) -> Result<CertificateFile, Box<dyn std::error::Error + Send + Sync>> {
+    let file: CertificateFile = RestClient::open()?.get(&format!("/jobs/{job}/certificate")).await?;
+    if let Some(path) = save {
+        let in_file = |source| VerifyError::Save { path: path.to_owned(), source };
+        let text = serde_json::to_string_pretty(&file)?;
+        std::fs::write(path, text + "\n").map_err(in_file)?;
+    }
+    match serde_json::from_str::<Certificate>(&file.payload) {
+        Ok(certificate) if certificate.job.id != job => Err(VerifyError::OtherJob(certificate.job.id).into()),
+        // A payload that is no certificate fails the check of its signature.
+        _ => Ok(file),
+    }
+}
+
+impl VerificationReport {
+    fn from_verdict(verdict: &CertificateVerdict) -> Self {
+        let report = |point: VerificationPoint| {
+            let (result, findings) = match verdict.finding(point)? {
+                PointFinding::Holds(summary) => (PointResult::Holds, vec![summary.clone()]),
+                PointFinding::Unchecked(reason) => (PointResult::Unchecked, vec![reason.clone()]),
+                PointFinding::Fails(defects) => (PointResult::Fails, defects.clone()),
+            };
+            Some(PointReport { point: point.name().to_owned(), result, findings })
+        };
+        let points = VerificationPoint::ALL.into_iter().filter_map(report).collect();
+        Self { holds: verdict.holds(), points }
+    }
+}
+
+/// Returns a line for each finding, and the verdict.
+fn format_report(report: &VerificationReport) -> String {
+    let mut text = String::new();
+    for point in &report.points {
+        let mark = match point.result {
+            PointResult::Holds => "ok",
+            PointResult::Unchecked => "-",
+            PointResult::Fails => "FAILED",
+        };
+        for finding in &point.findings {
+            let note = if point.result == PointResult::Unchecked { "not checked: " } else { "" };
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "{mark:<8}{:<11}{note}{finding}", point.point);
+        }
+    }
+    text + if report.holds { "No check failed.\n" } else { "The certificate does not hold.\n" }
+}
+
+#[cfg(test)]
+mod tests {
+    use undertone_api::signed::CertificateFile;
+    use undertone_certificate::verify::{TrustedInputs, verify};
+
+    use super::{PointResult, VerificationReport, format_report};
+
+    #[test]
+    fn unsigned_certificate_does_not_hold() {
+        let text =
+            r#"{"payload":"{}","signature":"","evidence":{"manifest":{"payload":"","signature":""},"receipts":[]}}"#;
+        let file: CertificateFile = serde_json::from_str(text).expect("a file");
+        let report = VerificationReport::from_verdict(&verify(&file, &TrustedInputs::default()));
+        assert!(!report.holds);
+        assert_eq!((report.points.len(), report.points[0].result), (1, PointResult::Fails));
+        let text = format_report(&report);
+        assert!(text.starts_with("FAILED  signature  ") && text.ends_with("does not hold.\n"), "{text}");
+    }
+}

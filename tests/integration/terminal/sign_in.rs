@@ -1,0 +1,104 @@
+//! Sign-ins: two-factor, API keys, the renewal of a session, and the file that holds it.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+use support::stage::{PASSWORD, TestConsortium, TestDatabase, TestResult};
+use totp_rs::{Builder, Secret};
+
+use super::program::TestProgram;
+
+/// Returns a server with one organization, whose member is the operator.
+async fn open_server() -> TestResult<TestConsortium> {
+    TestConsortium::set(TestDatabase::Sqlite, &["Library"]).await
+}
+
+fn saved_path(program: &TestProgram) -> std::path::PathBuf {
+    program.folder().join("config/undertone/sign-in.json")
+}
+
+fn read_saved(program: &TestProgram) -> TestResult<Value> {
+    Ok(serde_json::from_str(&fs::read_to_string(saved_path(program))?)?)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn expired_session_is_renewed_once() -> TestResult<()> {
+    let stage = open_server().await?;
+    let program = TestProgram::new()?;
+    let wrong = program.run(&["sign-in", &stage.address(), "--email", "operator@example.org"], "not it\n")?;
+    assert!(wrong.code == Some(1) && wrong.errors.contains("wrong_credentials"), "{wrong:?}");
+    assert!(!saved_path(&program).exists(), "nothing is saved");
+    program.succeed(&["sign-in", &stage.address(), "--email", "operator@example.org"], &format!("{PASSWORD}\n"))?;
+    assert_eq!(fs::metadata(saved_path(&program))?.permissions().mode() & 0o777, 0o600);
+    assert!(!fs::read_to_string(saved_path(&program))?.contains(PASSWORD));
+
+    // As after its fifteen minutes: the server no longer accepts the access token.
+    let mut saved = read_saved(&program)?;
+    let refresh = saved["credential"]["tokens"]["refresh_token"].clone();
+    saved["credential"]["tokens"]["access_token"] = json!("expired");
+    fs::write(saved_path(&program), saved.to_string())?;
+    assert!(program.succeed(&["consortia"], "")?.contains("Stage"));
+    let renewed = read_saved(&program)?;
+    assert_ne!(renewed["credential"]["tokens"]["refresh_token"], refresh);
+    assert_eq!(fs::metadata(saved_path(&program))?.permissions().mode() & 0o777, 0o600);
+    assert!(program.succeed(&["consortia"], "")?.contains("Stage"));
+    assert_eq!(read_saved(&program)?, renewed, "a valid session is not renewed");
+
+    program.succeed(&["sign-out"], "")?;
+    fs::write(saved_path(&program), renewed.to_string())?;
+    fs::set_permissions(saved_path(&program), fs::Permissions::from_mode(0o600))?;
+    let ended = program.run(&["consortia"], "")?;
+    assert!(ended.code == Some(1) && ended.errors.contains("the session has ended"), "{ended:?}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn second_factor_is_asked_for() -> TestResult<()> {
+    let stage = open_server().await?;
+    let program = TestProgram::new()?;
+    let offer: Value = stage.operator.post("/me/second-factor", &json!({})).await?;
+    let secret = Secret::try_from_base32(offer["secret"].as_str().ok_or("a secret")?.replace(' ', ""));
+    let secret = secret.map_err(|error| error.to_string())?;
+    let authenticator = Builder::new().with_secret(secret).build().map_err(|error| error.to_string())?;
+    #[expect(clippy::disallowed_methods, reason = "the server in its own process has the real clock")]
+    let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
+    let confirm = json!({ "code": authenticator.generate(now).to_string() });
+    let _: Value = stage.operator.send(reqwest::Method::PUT, "/me/second-factor", Some(&confirm)).await?;
+    let address = stage.address();
+    let arguments = ["sign-in", address.as_str(), "--email", "operator@example.org"];
+    let without = program.run(&arguments, &format!("{PASSWORD}\n"))?;
+    assert!(without.code == Some(1) && without.errors.contains("no line for: Code"), "{without:?}");
+    let wrong = program.run(&arguments, &format!("{PASSWORD}\n000000\n"))?;
+    assert!(wrong.code == Some(1) && wrong.errors.contains("wrong_code"), "{wrong:?}");
+    // A code works once; the next one is accepted early.
+    let next = authenticator.generate(now + 30).to_string();
+    let signed_in = program.succeed(&arguments, &format!("{PASSWORD}\n{next}\n"))?;
+    assert!(signed_in.starts_with("Signed in to "), "{signed_in}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn api_key_replaces_a_session() -> TestResult<()> {
+    let stage = open_server().await?;
+    let program = TestProgram::new()?;
+    let new = json!({ "name": "a program", "scopes": ["read"], "days": 1 });
+    let reply: Value = stage.operator.post("/keys", &new).await?;
+    let key = reply["secret"].as_str().ok_or("the answer that made the key holds it")?;
+
+    let mut command = program.command("undertone")?;
+    let by_environment = command.env("UNDERTONE_URL", stage.address()).env("UNDERTONE_KEY", key).arg("consortia");
+    assert!(String::from_utf8(by_environment.output()?.stdout)?.contains("Stage"));
+    assert!(!saved_path(&program).exists(), "a key of the environment is not saved");
+    let mut command = program.command("undertone")?;
+    let without_address = command.env("UNDERTONE_KEY", key).arg("consortia").output()?;
+    assert!(String::from_utf8(without_address.stderr)?.contains("UNDERTONE_KEY needs UNDERTONE_URL"));
+
+    program.succeed(&["sign-in", &stage.address(), "--api-key"], &format!("{key}\n"))?;
+    assert!(program.succeed(&["consortia"], "")?.contains("Stage"));
+    let refused = program.run(&["propose", "-"], r#"{"title": "x", "kind": "dp_sgd", "spec": {}}"#)?;
+    assert!(refused.code == Some(1) && refused.errors.contains("forbidden"), "{refused:?}");
+    assert!(program.succeed(&["sign-out"], "")?.contains("It stays valid"));
+    Ok(())
+}

@@ -27,14 +27,18 @@ compiler=$(wasm_compiler)
 # Everything the bundle is made from.
 inputs=$({
   echo "$compiler ${optimize[*]}"
-  find app/src tools/bundle/src app/Cargo.toml tools/bundle/Cargo.toml api/src api/Cargo.toml privacy/src privacy/Cargo.toml \
+  find app/src certificate/src tools/bundle/src app/Cargo.toml certificate/Cargo.toml tools/bundle/Cargo.toml api/src api/Cargo.toml privacy/src privacy/Cargo.toml \
     Cargo.toml Cargo.lock .ci/bundle.sh .ci/common.sh -type f -print0 | sort -z | xargs -0 sha256sum
 } | sha256sum | cut -d' ' -f1)
 
 if [ "$(cat "$DIST/.inputs" 2>/dev/null)" != "$inputs" ]; then
+  # One at a time: together, the features of one would be in the other.
   compile_wasm build -p undertone-app --features hydrate
+  compile_wasm build -p undertone-certificate --features browser
   build_programs undertone-bundle
-  "$CARGO_TARGET_DIR/debug/undertone-bundle" "$WASM_TARGET_DIR/$WASM_TARGET/bundle/undertone_app.wasm" "$DIST" "${optimize[@]}" >/dev/null
+  built="$WASM_TARGET_DIR/$WASM_TARGET/bundle"
+  "$CARGO_TARGET_DIR/debug/undertone-bundle" "$DIST" "undertone=$built/undertone_app.wasm" "certificate=$built/undertone_certificate.wasm" \
+    "${optimize[@]}" >/dev/null
   echo "$inputs" >"$DIST/.inputs"
 fi
 cat "$DIST/manifest.json"

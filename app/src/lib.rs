@@ -42,6 +42,8 @@ pub mod standing;
 #[cfg(all(test, feature = "ssr"))]
 mod testing;
 #[cfg(feature = "ssr")]
+mod tour;
+#[cfg(feature = "ssr")]
 mod viewer;
 pub mod words;
 
@@ -53,6 +55,8 @@ pub use page::{OfferedAccount, offer_accounts, report_document};
 pub use request::DashboardRequest;
 #[cfg(feature = "ssr")]
 pub use shell::{App, shell};
+#[cfg(feature = "ssr")]
+pub use tour::{TourStop, offer_tour};
 
 /// Starts the bundle: hydrates the islands of the page.
 #[cfg(feature = "hydrate")]

@@ -13,7 +13,7 @@ use serde_json::Value;
 use sources::SourceFile;
 
 /// The workspace's crates with the workspace crates that each may name. A crate that is missing here fails the test.
-const MAY_NAME: [(&str, &[&str]); 26] = [
+const MAY_NAME: [(&str, &[&str]); 27] = [
     ("undertone-privacy", &[]),
     ("undertone-secure-aggregation", &[]),
     ("undertone-bits", &["undertone-privacy"]),
@@ -23,8 +23,9 @@ const MAY_NAME: [(&str, &[&str]); 26] = [
     ("undertone-proto", &["undertone-secure-aggregation", "undertone-api", "undertone-fuzz"]),
     ("undertone-migrations", &[]),
     ("undertone-onnx", &["undertone-api"]),
+    ("undertone-certificate", &["undertone-api", "undertone-privacy"]),
     // `undertone-server-core` only on the server (feature `ssr`): see `only_feature_ssr_of_the_dashboard_names_the_server`.
-    ("undertone-app", &["undertone-server-core", "undertone-api", "undertone-privacy"]),
+    ("undertone-app", &["undertone-server-core", "undertone-certificate", "undertone-api", "undertone-privacy"]),
     ("undertone-bundle", &[]),
     // Founds a consortium through the server's rules.
     ("undertone-demo", &["undertone-server-core", "undertone-api", "undertone-privacy", "undertone-server"]),
@@ -71,6 +72,7 @@ const MAY_NAME: [(&str, &[&str]); 26] = [
             "undertone-worker-tables",
             "undertone-failpoints",
             "undertone-configuration",
+            "undertone-certificate",
             "undertone-onnx",
             "undertone-proto",
             "undertone-secure-aggregation",
@@ -97,6 +99,7 @@ const MAY_NAME: [(&str, &[&str]); 26] = [
         &[
             "undertone-server-entity",
             "undertone-server-base",
+            "undertone-certificate",
             "undertone-onnx",
             "undertone-proto",
             "undertone-secure-aggregation",
@@ -109,6 +112,7 @@ const MAY_NAME: [(&str, &[&str]); 26] = [
         &[
             "undertone-server-core",
             "undertone-app",
+            "undertone-certificate",
             "undertone-failpoints",
             "undertone-proto",
             "undertone-api",
@@ -122,6 +126,7 @@ const MAY_NAME: [(&str, &[&str]); 26] = [
             "undertone-bits",
             "undertone-failpoints",
             "undertone-proto",
+            "undertone-certificate",
             "undertone-api",
             "undertone-privacy",
             "undertone-worker",
@@ -147,7 +152,7 @@ const MAY_NAME: [(&str, &[&str]); 26] = [
 ];
 
 /// Crates with mathematics, protocol and contract only: no dependency on a runtime, socket, database, tensor or page.
-const PURE: [&str; 3] = ["undertone-privacy", "undertone-api", "undertone-secure-aggregation"];
+const PURE: [&str; 4] = ["undertone-privacy", "undertone-api", "undertone-secure-aggregation", "undertone-certificate"];
 const IMPURE: [&str; 11] =
     ["tokio", "mio", "socket2", "hyper", "axum", "tonic", "reqwest", "sea-orm", "rusqlite", "burn", "leptos"];
 

@@ -199,11 +199,18 @@ async fn certificate_states_costs_signers_and_verification() {
         "undertone-server certificate verify certificate-",
         "Approved by the server's word: the site verified no signature of a steward.",
         "href=\"/api/v1/schemas/certificate.json\"",
+        "Verify now",
+        "data-point=\"receipts\"",
+        "Each receipt is charged in the log of the server, under the signed head.",
+        "src=\"/assets/verify.js\"",
+        "undertone-worker certificate FILE",
     ] {
         assert!(page.contains(said), "the certificate does not say {said:?}: {page}");
     }
-    let file = format!("href=\"/api/v1/jobs/{finished}/certificate\"");
-    assert!(page.contains(&file), "{file}");
+    for attribute in ["href", "data-verify"] {
+        let file = format!("{attribute}=\"/api/v1/jobs/{finished}/certificate\"");
+        assert!(page.contains(&file), "{file}");
+    }
     let running = dashboard.render(&path::certificate(consortium, running), true, "").await;
     assert_eq!(running.status, 409, "there is none of a job that is not over");
     for leads in [path::job(consortium, finished), path::models(consortium)] {

@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 /// The folders of the workspace's crates. `tests/integration` is left out: these tests name libraries in texts.
-pub(in super::super) const FOLDERS: [&str; 14] = [
+pub(in super::super) const FOLDERS: [&str; 15] = [
     "privacy",
     "secure-aggregation",
     "api",
@@ -12,6 +12,7 @@ pub(in super::super) const FOLDERS: [&str; 14] = [
     "configuration",
     "migrations",
     "onnx",
+    "certificate",
     "app",
     "worker",
     "server",

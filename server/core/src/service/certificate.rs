@@ -1,16 +1,14 @@
 //! Certificates: the cost of a job and of all its releases. Made once, when the job is over, and stored as signed.
 //!
-//! `draft` reads the facts, `lineage` those of the initial model. `price` computes every figure from them; verification runs the same code again. `evidence`
-//! adds the signed documents for a download. [`verify`] checks all of it on any machine, and the server's command line calls
-//! it. Nothing here decides about the admission of a job.
+//! `draft` reads the facts, `lineage` those of the initial model. [`price`] computes every figure from them; verification runs the same code again. `evidence`
+//! adds the signed documents for a download. [`undertone_certificate::verify`] checks all of it on any machine: in the command
+//! lines and in the page of the certificate. Nothing here decides about the admission of a job.
 
 mod draft;
 mod evidence;
 mod lineage;
-mod price;
 #[cfg(test)]
 mod tests;
-pub mod verify;
 
 use sea_orm::{ActiveModelTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _};
 use undertone_api::id::JobId;
@@ -18,6 +16,7 @@ use undertone_api::model::ModelSource;
 use undertone_api::problem::Code;
 use undertone_api::signed::certificate::{CertificateParty, LineageSum};
 use undertone_api::signed::{Certificate, CertificateFile, Manifest};
+use undertone_certificate::price;
 
 use crate::auth::Actor;
 use crate::ctx::Ctx;

@@ -9,11 +9,12 @@ use undertone_api::signed::certificate::{
     ChargedBeside, ClockSummary, ConsortiumNamed, JobCovered, PartyCharges, PublicFact, ReleaseCounts, relation,
 };
 use undertone_api::signed::{Manifest, Receipt, Signed};
+use undertone_certificate::price;
 use undertone_privacy::Event;
 use undertone_privacy::ledger::Balance;
 use undertone_privacy::mechanism::EVALUATOR_VERSION;
 
-use super::{lineage, price};
+use super::lineage;
 use crate::ctx::Ctx;
 use crate::error::Error;
 use crate::model::column::parse_json;

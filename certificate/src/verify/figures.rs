@@ -9,8 +9,9 @@ use undertone_privacy::Event;
 use undertone_privacy::ledger::{JobCost, Reservation, ReservationId};
 use undertone_privacy::mechanism::{self, EVALUATOR_VERSION};
 
-use super::super::price;
-use super::{OpenedCertificate, PointFinding};
+use super::OpenedCertificate;
+use crate::PointFinding;
+use crate::price;
 
 /// The relative tolerance between two computations of one number: finer than any displayed figure.
 const SAME: f64 = 1e-9;

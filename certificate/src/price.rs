@@ -20,7 +20,7 @@ use undertone_privacy::{Adjacency, Delta, Epsilon, Event, OrderGrid, PrivacyUnit
 
 /// The reason why a figure cannot be computed.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum FigureError {
+pub enum FigureError {
     /// The event has no price.
     #[error(transparent)]
     Price(#[from] PriceError),
@@ -34,7 +34,7 @@ pub(super) enum FigureError {
 
 /// Returns the mechanism of each release. The event's noise is relative to the clip, which is the sensitivity by
 /// construction.
-pub(super) fn mechanism(charge: &Charge, clip: Option<f64>) -> ReleaseMechanism {
+pub fn mechanism(charge: &Charge, clip: Option<f64>) -> ReleaseMechanism {
     let multiplier = match charge.event.innermost() {
         Event::Gaussian { noise_multiplier } | Event::PoissonSampledGaussian { noise_multiplier, .. } => {
             Some(noise_multiplier.get())
@@ -55,7 +55,7 @@ pub(super) fn mechanism(charge: &Charge, clip: Option<f64>) -> ReleaseMechanism 
 }
 
 /// Returns the facts about a dataset that determine its use in a job.
-pub(super) fn to_dataset(party: &CertificateParty) -> Dataset {
+pub fn to_dataset(party: &CertificateParty) -> Dataset {
     Dataset {
         id: party.dataset,
         lineage: party.lineage,
@@ -84,7 +84,7 @@ pub(super) fn to_dataset(party: &CertificateParty) -> Dataset {
 ///
 /// # Errors
 /// [`FigureError`] when an event has no price or a number is out of range.
-pub(super) fn compute_figures(mut certificate: Certificate) -> Result<Certificate, FigureError> {
+pub fn compute_figures(mut certificate: Certificate) -> Result<Certificate, FigureError> {
     for charged in certificate.parties.iter_mut().filter_map(|party| party.charged.as_mut()) {
         let delta = charged.account.delta.map(Delta::new).transpose()?;
         charged.renyi = delta.map(|delta| renyi(charged, delta)).transpose()?;
@@ -111,7 +111,7 @@ pub(super) fn compute_figures(mut certificate: Certificate) -> Result<Certificat
 ///
 /// # Errors
 /// [`FigureError`] when an event has no price or a number is out of range.
-pub(super) fn lineage_sums(certificate: &Certificate) -> Result<Vec<LineageSum>, FigureError> {
+pub fn lineage_sums(certificate: &Certificate) -> Result<Vec<LineageSum>, FigureError> {
     let mut accounts: BTreeMap<(OrganizationId, LineageId, PrivacyUnit, Adjacency), AccountSum> = BTreeMap::new();
     for (job, charge) in certificate.lineage_charges() {
         let one = mechanism::curve(&charge.event, charge.adjacency, &OrderGrid::reporting())?.times(charge.releases);

@@ -32,13 +32,16 @@ inputs=$({
 } | sha256sum | cut -d' ' -f1)
 
 if [ "$(cat "$DIST/.inputs" 2>/dev/null)" != "$inputs" ]; then
-  # One at a time: together, the features of one would be in the other.
-  compile_wasm build -p undertone-app --features hydrate
+  built="$WASM_TARGET_DIR/$WASM_TARGET/bundle"
+  # One at a time: together, the features of one would be in the others.
+  for features in hydrate planner; do
+    compile_wasm build -p undertone-app --features "$features"
+    cp "$built/undertone_app.wasm" "$built/$features.wasm"
+  done
   compile_wasm build -p undertone-certificate --features browser
   build_programs undertone-bundle
-  built="$WASM_TARGET_DIR/$WASM_TARGET/bundle"
-  "$CARGO_TARGET_DIR/debug/undertone-bundle" "$DIST" "undertone=$built/undertone_app.wasm" "certificate=$built/undertone_certificate.wasm" \
-    "${optimize[@]}" >/dev/null
+  "$CARGO_TARGET_DIR/debug/undertone-bundle" "$DIST" "undertone=$built/hydrate.wasm" "planner=$built/planner.wasm" \
+    "certificate=$built/undertone_certificate.wasm" "${optimize[@]}" >/dev/null
   echo "$inputs" >"$DIST/.inputs"
 fi
 cat "$DIST/manifest.json"

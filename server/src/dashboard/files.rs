@@ -18,9 +18,16 @@ use crate::rest::problem::Rejection;
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 const WASM: &str = "application/wasm";
 
-/// The files of the bundle: the islands of all pages, and the verification, which the page of a certificate loads.
-const BUNDLE: [(&str, &str); 4] =
-    [("undertone.js", SCRIPT), ("undertone_bg.wasm", WASM), ("certificate.js", SCRIPT), ("certificate_bg.wasm", WASM)];
+/// The files of the bundle: the islands of most pages, those of the planner, and the verification, which the page of a
+/// certificate loads.
+const BUNDLE: [(&str, &str); 6] = [
+    ("undertone.js", SCRIPT),
+    ("undertone_bg.wasm", WASM),
+    ("planner.js", SCRIPT),
+    ("planner_bg.wasm", WASM),
+    ("certificate.js", SCRIPT),
+    ("certificate_bg.wasm", WASM),
+];
 
 /// Every file by its address.
 #[derive(Debug, Default)]

@@ -7,6 +7,7 @@
 
 mod compress;
 mod optimize;
+mod prune;
 
 use std::{
     fs, io,
@@ -24,8 +25,8 @@ use wasm_bindgen_cli_support::Bindgen;
 struct Arguments {
     /// The folder to write, replaced if it exists.
     out: PathBuf,
-    /// A module: the prefix of its file names, and the wasm that cargo built. Pages request `undertone`, and that of a
-    /// certificate also `certificate`.
+    /// A module: the prefix of its file names, and the wasm that cargo built. Pages request `undertone`, that of the
+    /// planner `planner` instead, and that of a certificate also `certificate`.
     #[arg(required = true, value_name = "NAME=WASM", value_parser = parse_module)]
     modules: Vec<Module>,
     /// binaryen's wasm-opt, to make the wasm smaller; left as it is without.
@@ -67,6 +68,8 @@ struct Entry {
 enum BundleError {
     #[error("wasm-bindgen could not read {path}: {reason}")]
     Bindgen { path: PathBuf, reason: String },
+    #[error("could not read {path}")]
+    Read { path: PathBuf, source: io::Error },
     #[error("could not write {path}")]
     Write { path: PathBuf, source: io::Error },
     #[error("wasm-opt at {path} could not be started")]
@@ -121,9 +124,12 @@ fn bundle(arguments: &Arguments) -> Result<String, BundleError> {
 
 /// Writes the loader and the wasm for the browser.
 fn bind(name: &str, wasm: &Path, out: &Path) -> Result<(), BundleError> {
+    let compiled = fs::read(wasm).map_err(|source| BundleError::Read { path: wasm.to_owned(), source })?;
+    let (pruned, _) =
+        prune::empty_uncalled(&compiled).map_err(|reason| BundleError::Bindgen { path: wasm.to_owned(), reason })?;
     let generate = || {
         Bindgen::new()
-            .input_path(wasm)
+            .input_bytes(name, pruned)
             .out_name(name)
             .web(true)?
             .typescript(false)

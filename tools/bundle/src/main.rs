@@ -107,12 +107,13 @@ fn bundle(arguments: &Arguments) -> Result<String, BundleError> {
     let mut files = Vec::new();
     for Module { name, wasm } in &arguments.modules {
         bind(name, wasm, &fresh)?;
-        let (loader, wasm) = (format!("{name}.js"), format!("{name}_bg.wasm"));
+        let loader = format!("{name}.js");
+        let optimized = format!("{name}_bg.wasm");
         if let Some(program) = &arguments.wasm_opt {
-            optimize::in_place(program, &fresh.join(&wasm))?;
+            optimize::in_place(program, &fresh.join(&optimized))?;
         }
         files.push(entry(&fresh, loader)?);
-        files.push(entry(&fresh, wasm)?);
+        files.push(entry(&fresh, optimized)?);
     }
     let json = serde_json::to_string(&Manifest { optimized: arguments.wasm_opt.is_some(), files })?;
     write(&fresh.join("manifest.json"), format!("{json}\n").as_bytes())?;

@@ -16,8 +16,8 @@ pub(super) fn render_section(certificate: &Certificate, file: &str) -> AnyView {
             <form class="verify" data-verify=file.to_owned() hidden>
                 <div class="actions"><button class="primary" type="submit">"Verify now"</button></div>
                 <details class="more"><summary>"Use keys that you know, a file or a model of your own"</summary>{render_inputs()}</details>
-                <p class="verdict" role="status" data-verdict></p>
-                <ol class="proof-list" data-checks hidden>{VerificationPoint::ALL.into_iter().map(render_point).collect_view()}</ol>
+                <p class="verdict" role="status" data-verdict=""></p>
+                <ol class="proof-list" data-checks="" hidden>{VerificationPoint::ALL.into_iter().map(render_point).collect_view()}</ol>
             </form>
             <details class="more"><summary>"Verify at a terminal"</summary>{render_command(certificate)}</details>
             <script type="module" src=asset::VERIFY></script>
@@ -48,9 +48,9 @@ fn render_inputs() -> AnyView {
 fn render_point(point: VerificationPoint) -> AnyView {
     view! {
         <li data-point=point.name() data-state="waiting">
-            <span class="proof-mark" aria-hidden="true" data-mark>"○"</span>
-            <div><h3>{point.label()}</h3><p class="hint">{point.statement()}</p><ul data-found></ul></div>
-            <span class="proof-word" data-word>"Waiting"</span>
+            <span class="proof-mark" aria-hidden="true" data-mark="">"○"</span>
+            <div><h3>{point.label()}</h3><p class="hint">{point.statement()}</p><ul data-found=""></ul></div>
+            <span class="proof-word" data-word="">"Waiting"</span>
         </li>
     }
     .into_any()

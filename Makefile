@@ -7,7 +7,7 @@ help:
 	@echo 'make docs                        the book in docs, as HTML; builds mdBook once'
 	@echo 'make devices                     that the layers compute the same on graphics processors, where there are any'
 	@echo 'make cluster                     that queries are counted the same on a cluster as in the worker'
-	@echo 'make demo [DATA=folder] [EXIT=1] a consortium with its workers on this machine'
+	@echo 'make demo [DATA=folder] [OPEN=1] [EXIT=1] a consortium with its workers on this machine'
 	@echo 'make bench NAME=name             one measurement, a JSON object a line'
 	@echo 'make fuzz [SECONDS=60] [NAME=x]  hostile inputs at every door, a JSON object a target'
 	@echo 'make bundle                      the part of the dashboard that runs in the browser'
@@ -32,7 +32,7 @@ cluster:
 	@.ci/cluster.sh
 
 demo:
-	@.ci/demo.sh $(if $(DATA),--data '$(DATA)') $(if $(EXIT),--exit)
+	@.ci/demo.sh $(if $(DATA),--data '$(DATA)') $(if $(OPEN),--open) $(if $(EXIT),--exit)
 
 bench:
 	@.ci/bench.sh '$(NAME)'

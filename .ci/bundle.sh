@@ -27,14 +27,21 @@ compiler=$(wasm_compiler)
 # Everything the bundle is made from.
 inputs=$({
   echo "$compiler ${optimize[*]}"
-  find app/src tools/bundle/src app/Cargo.toml tools/bundle/Cargo.toml api/src api/Cargo.toml privacy/src privacy/Cargo.toml \
+  find app/src certificate/src tools/bundle/src app/Cargo.toml certificate/Cargo.toml tools/bundle/Cargo.toml api/src api/Cargo.toml privacy/src privacy/Cargo.toml \
     Cargo.toml Cargo.lock .ci/bundle.sh .ci/common.sh -type f -print0 | sort -z | xargs -0 sha256sum
 } | sha256sum | cut -d' ' -f1)
 
 if [ "$(cat "$DIST/.inputs" 2>/dev/null)" != "$inputs" ]; then
-  compile_wasm build -p undertone-app --features hydrate
+  built="$WASM_TARGET_DIR/$WASM_TARGET/bundle"
+  # One at a time: together, the features of one would be in the others.
+  for features in hydrate planner; do
+    compile_wasm build -p undertone-app --features "$features"
+    cp "$built/undertone_app.wasm" "$built/$features.wasm"
+  done
+  compile_wasm build -p undertone-certificate --features browser
   build_programs undertone-bundle
-  "$CARGO_TARGET_DIR/debug/undertone-bundle" "$WASM_TARGET_DIR/$WASM_TARGET/bundle/undertone_app.wasm" "$DIST" "${optimize[@]}" >/dev/null
+  "$CARGO_TARGET_DIR/debug/undertone-bundle" "$DIST" "undertone=$built/hydrate.wasm" "planner=$built/planner.wasm" \
+    "certificate=$built/undertone_certificate.wasm" "${optimize[@]}" >/dev/null
   echo "$inputs" >"$DIST/.inputs"
 fi
 cat "$DIST/manifest.json"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A consortium with its workers on this machine, built and started: `.ci/demo.sh [--data FOLDER] [--exit]`.
+# A consortium with its workers on this machine, built and started: `.ci/demo.sh [--data FOLDER] [--open] [--exit]`.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . .ci/common.sh

@@ -64,7 +64,7 @@ def document(program, version):
     crates, edges = collect(program)
     if program == "undertone-server":
         # The part of the dashboard that runs in the browser is in the same package.
-        options = ["--no-default-features", "--features", "hydrate", "--target", WASM]
+        options = ["--no-default-features", "--features", "planner", "--target", WASM]
         for ours, others in zip((crates, edges), collect("undertone-app", *options)):
             for reference, value in others.items():
                 ours[reference] = ours[reference] | value if isinstance(value, set) and reference in ours else value

@@ -374,6 +374,17 @@ pub async fn import_labels(
     reply::land(answer, |_| crate::path::annotate(consortium, job), notice)
 }
 
+/// Ends the guided tour of a demonstration for the caller.
+///
+/// # Errors
+/// When nobody is signed in.
+#[server(prefix = "/ui", endpoint = "end-tour")]
+pub async fn end_tour(consortium: ConsortiumId) -> Result<(), Fault> {
+    let request = DashboardRequest::from_context()?;
+    let ended = request.actor().map(|actor| crate::tour::end_tour(consortium, actor.id()));
+    reply::land(ended, |()| crate::path::overview(consortium), None)
+}
+
 /// Selects the light, dark or system theme.
 ///
 /// # Errors

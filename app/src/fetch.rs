@@ -21,17 +21,19 @@ pub(crate) async fn get(address: &str) -> Option<String> {
 
 /// Returns whether every number of a form can be parsed and is in its field's range. A field is empty for a moment while
 /// a visitor types over it; the server would refuse such a form.
+#[cfg(any(feature = "ssr", feature = "planner"))]
 pub(crate) fn has_valid_numbers(form: &HtmlFormElement) -> bool {
     form.query_selector("input[type=number]:invalid").is_ok_and(|first| first.is_none())
 }
 
-/// Posts a form's fields to a server function as the browser itself would; `None` if the server is unreachable. The
-/// text is the function's value, decoded from JSON.
+/// Posts like [`post_pressed`], without a button.
+#[cfg(any(feature = "ssr", feature = "planner"))]
 pub(crate) async fn post(address: &str, form: &HtmlFormElement) -> Option<ServerReply> {
     post_pressed(address, form, None).await
 }
 
-/// Posts like [`post`], with the name and value of the pressed button.
+/// Posts a form's fields to a server function as the browser itself would, with the name and value of the pressed
+/// button; `None` if the server is unreachable. The text is the function's value, decoded from JSON.
 pub(crate) async fn post_pressed(
     address: &str,
     form: &HtmlFormElement,

@@ -6,7 +6,8 @@
 //! the decisions of these operations.
 //!
 //! With the feature `ssr` this is the server's half (pages, [`shell`](fn@shell), assets); with `hydrate` it is the
-//! browser's half: the islands and their components, without `undertone_server_core`. To add a page: a function in `page`, a line
+//! browser's half: the islands and their components, without `undertone_server_core`. The islands of the planner and the
+//! prices of plans are in a bundle of their own (`planner`), which [`path::PLANNER_BUNDLE`] names. To add a page: a function in `page`, a line
 //! in `shell`. To add the display of a job kind: [`kind`].
 
 // Views have deep types.
@@ -19,6 +20,7 @@ pub mod call;
 pub mod component;
 pub mod fault;
 mod fetch;
+#[cfg(any(feature = "ssr", feature = "planner"))]
 pub mod kind;
 pub mod live;
 #[cfg(feature = "ssr")]
@@ -42,6 +44,8 @@ pub mod standing;
 #[cfg(all(test, feature = "ssr"))]
 mod testing;
 #[cfg(feature = "ssr")]
+mod tour;
+#[cfg(feature = "ssr")]
 mod viewer;
 pub mod words;
 
@@ -53,6 +57,8 @@ pub use page::{OfferedAccount, offer_accounts, report_document};
 pub use request::DashboardRequest;
 #[cfg(feature = "ssr")]
 pub use shell::{App, shell};
+#[cfg(feature = "ssr")]
+pub use tour::{TourStop, offer_tour};
 
 /// Starts the bundle: hydrates the islands of the page.
 #[cfg(feature = "hydrate")]

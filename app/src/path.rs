@@ -54,6 +54,15 @@ pub fn plan(consortium: ConsortiumId) -> String {
     format!("/c/{consortium}/plan")
 }
 
+/// The prefix of the file names of the planner's bundle.
+pub const PLANNER_BUNDLE: &str = "planner";
+
+/// Returns whether an address is that of a job planner.
+pub fn is_plan(path: &str) -> bool {
+    let mut parts = path.trim_end_matches('/').split('/').skip(1);
+    (parts.next(), parts.nth(1), parts.next()) == (Some("c"), Some("plan"), None)
+}
+
 /// Returns a job.
 pub fn job(consortium: ConsortiumId, job: JobId) -> String {
     format!("/c/{consortium}/jobs/{job}")
@@ -228,5 +237,21 @@ pub fn audit_log_file(place: AuditPlace) -> String {
         AuditPlace::Server => "/api/v1/audit-log/export".to_owned(),
         AuditPlace::Consortium(id) => format!("/api/v1/consortia/{id}/audit-log/export"),
         AuditPlace::Organization(id) => format!("/api/v1/organizations/{id}/audit-log/export"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use undertone_api::id::ConsortiumId;
+
+    use super::{is_plan, overview, plan};
+
+    #[test]
+    fn planner_alone_has_the_bundle_of_the_planner() {
+        let consortium: ConsortiumId = "0198a1b2-0000-7000-8000-000000000001".parse().expect("an id");
+        assert!(is_plan(&plan(consortium)) && is_plan(&format!("{}/", plan(consortium))));
+        for other in [overview(consortium), format!("{}/1", plan(consortium)), "/plan".to_owned(), "/".to_owned()] {
+            assert!(!is_plan(&other), "{other}");
+        }
     }
 }

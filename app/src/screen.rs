@@ -17,6 +17,7 @@ use crate::component::frame::{bare, framed};
 use crate::component::said::ProblemBox;
 use crate::page_context::{PageContent, PageContext, PagePlace, missing};
 use crate::request::{Answer, DashboardRequest};
+use crate::tour::render_bar;
 use crate::{message, path, reply};
 
 /// Renders a page: resolves the caller, redirects to the sign-in if required, frames the content, and shows problems
@@ -47,7 +48,7 @@ where
             Err(problem) => return bare(problem.title.clone(), message, problem_view(problem)),
         };
         let content = match build(Arc::clone(&context)).await {
-            Ok(content) => content,
+            Ok(content) => with_tour(content, &context, &address).await,
             Err(problem) if problem.code == Code::Unauthenticated => return to_sign_in(&address),
             Err(problem) => PageContent::new(problem.title.clone(), problem_view(problem)),
         };
@@ -57,6 +58,13 @@ where
         }
     })
     .into_any()
+}
+
+/// Adds the bar of the guided tour to a page that is one of its stops. The page works without it.
+async fn with_tour(content: PageContent, context: &PageContext, address: &str) -> PageContent {
+    let Ok(Some(bar)) = render_bar(context, address).await else { return content };
+    let body = content.body;
+    PageContent { body: view! { {bar}{body} }.into_any(), ..content }
 }
 
 async fn load_context(place: PagePlace, params: ParamsMap, query: String) -> Answer<PageContext> {

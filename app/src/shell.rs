@@ -2,6 +2,7 @@
 
 #![expect(unreachable_pub, reason = "the component macro makes what it generates public")]
 
+use http::request::Parts;
 use leptos::nonce::use_nonce;
 use leptos::prelude::*;
 use leptos_axum::ResponseOptions;
@@ -11,9 +12,13 @@ use leptos_router::{SsrMode, path};
 
 use crate::{asset, page, reply};
 
-/// Renders the whole document. `options` name the bundle: `output_name` is `undertone`, `site_pkg_dir` is `pkg`.
+/// Renders the whole document. `options` name the bundle: `output_name` is `undertone`, `site_pkg_dir` is `pkg`. The page
+/// of the planner has a bundle of its own.
 pub fn shell(options: LeptosOptions) -> impl IntoView {
     guard();
+    let is_planner = use_context::<Parts>().is_some_and(|parts| crate::path::is_plan(parts.uri.path()));
+    let options =
+        if is_planner { LeptosOptions { output_name: crate::path::PLANNER_BUNDLE.into(), ..options } } else { options };
     view! {
         <!DOCTYPE html>
         <html lang="en" data-theme=reply::theme()>

@@ -1,7 +1,18 @@
-//! Certificates: their figures, and their verification on any machine. No IO, clock, database or network.
+//! Certificates: the figures that follow from a certificate's other content ([`price`]), and the verification of a
+//! certificate with nothing but its file ([`verify`]).
 //!
-//! [`price`] computes every figure from the facts of a certificate: the server makes certificates with it. [`verify`]
-//! runs the same code again, and checks the signed documents. The programs of the server and of researchers call it.
+//! Pure: no IO, no clock, no database. The server computes the figures with this code when it makes a certificate; the
+//! command lines and the dashboard's page verify with it. The module `browser` (feature `browser`) is the interface of
+//! the second wasm file, which the page of a certificate loads by itself.
 
+#[cfg(feature = "browser")]
+mod browser;
+pub mod check;
+mod digest;
+mod point;
 pub mod price;
 pub mod verify;
+
+pub use digest::ModelDigest;
+pub use point::{CertificateVerdict, PointFinding, VerificationPoint};
+pub use verify::{TrustedInputs, Verification, verify};

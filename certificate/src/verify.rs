@@ -3,14 +3,12 @@
 //!
 //! Each [`VerificationPoint`] is checked separately and named in the [`CertificateVerdict`]; a point that cannot be
 //! checked is reported as such and is no success. To check one more thing: a variant of [`VerificationPoint`], a
-//! function that returns its [`PointFinding`], a forgery in the tests.
+//! function that returns its [`PointFinding`], a forgery in the tests of the server's service.
 
 mod figures;
 mod lineage;
 mod proofs;
 mod spent;
-
-use std::fmt;
 
 use ed25519_dalek::VerifyingKey;
 use undertone_api::job::Charge;
@@ -18,6 +16,7 @@ use undertone_api::signed::certificate::CertificateParty;
 use undertone_api::signed::{self, Certificate, CertificateFile, Manifest, Receipt, SignedError};
 
 use crate::price;
+use crate::{CertificateVerdict, PointFinding, VerificationPoint};
 
 /// The verifier's knowledge from other sources.
 #[derive(Debug, Clone, Default)]
@@ -28,148 +27,6 @@ pub struct TrustedInputs {
     pub site_keys: Vec<String>,
     /// The model at hand: its size in bytes and its SHA-256, hex.
     pub model: Option<(u64, String)>,
-}
-
-/// A checked point.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum VerificationPoint {
-    /// The server signed exactly this certificate.
-    Signature,
-    /// The manifest is the server's, and agrees with the certificate about job, parties and charges.
-    Manifest,
-    /// The sites' keys are the known ones.
-    Sites,
-    /// Noise, sampling and clip follow from the manifest.
-    Mechanism,
-    /// Every receipt is signed by its site and pays for a planned release.
-    Receipts,
-    /// The receipts are complete, unbroken pieces of the sites' chains.
-    Chain,
-    /// The number of releases is correct.
-    Counts,
-    /// The formulas are those of this program.
-    Accountant,
-    /// Every party's ε follows from its releases.
-    Epsilon,
-    /// The consortium's ε follows from the parties' ε under the rule.
-    Rule,
-    /// The initial model is the manifest's, and the cost of all jobs that it follows from adds up.
-    Lineage,
-    /// The accounts' positions are consistent, and cover this job.
-    Account,
-    /// Every receipt is charged in the server's log under the certificate's signed head.
-    Log,
-    /// No audit measured more than the claim.
-    Audit,
-    /// The model at hand is the job's.
-    Model,
-}
-
-impl VerificationPoint {
-    /// Every point, in the order of checking.
-    pub const ALL: [Self; 15] = [
-        Self::Signature,
-        Self::Manifest,
-        Self::Sites,
-        Self::Mechanism,
-        Self::Receipts,
-        Self::Chain,
-        Self::Counts,
-        Self::Accountant,
-        Self::Epsilon,
-        Self::Rule,
-        Self::Lineage,
-        Self::Account,
-        Self::Log,
-        Self::Audit,
-        Self::Model,
-    ];
-
-    /// Returns the point in one word.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Signature => "signature",
-            Self::Manifest => "manifest",
-            Self::Sites => "sites",
-            Self::Mechanism => "mechanism",
-            Self::Receipts => "receipts",
-            Self::Chain => "chain",
-            Self::Counts => "counts",
-            Self::Accountant => "accountant",
-            Self::Epsilon => "epsilon",
-            Self::Rule => "rule",
-            Self::Lineage => "lineage",
-            Self::Account => "account",
-            Self::Log => "log",
-            Self::Audit => "audit",
-            Self::Model => "model",
-        }
-    }
-}
-
-/// The result of a check.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PointFinding {
-    /// It holds; a summary.
-    Holds(String),
-    /// It could not be checked; the reason.
-    Unchecked(String),
-    /// It does not hold; every defect.
-    Fails(Vec<String>),
-}
-
-impl PointFinding {
-    /// Returns `Holds` when there is no defect.
-    fn from_defects(wrong: Vec<String>, right: impl FnOnce() -> String) -> Self {
-        if wrong.is_empty() { Self::Holds(right()) } else { Self::Fails(wrong) }
-    }
-}
-
-/// The results of all checks.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct CertificateVerdict(Vec<(VerificationPoint, PointFinding)>);
-
-impl CertificateVerdict {
-    /// Returns whether no check failed. An unchecked point is no failure; it is reported.
-    pub fn holds(&self) -> bool {
-        !self.0.is_empty() && !self.0.iter().any(|(_, finding)| matches!(finding, PointFinding::Fails(_)))
-    }
-
-    /// Returns the failed points.
-    pub fn failed(&self) -> Vec<VerificationPoint> {
-        let fails = |(point, finding): &(VerificationPoint, PointFinding)| {
-            matches!(finding, PointFinding::Fails(_)).then_some(*point)
-        };
-        self.0.iter().filter_map(fails).collect()
-    }
-
-    /// Returns the result of one check; `None` when an earlier failure prevented it.
-    pub fn finding(&self, point: VerificationPoint) -> Option<&PointFinding> {
-        self.0.iter().find(|(known, _)| *known == point).map(|(_, finding)| finding)
-    }
-
-    fn say(&mut self, point: VerificationPoint, finding: PointFinding) {
-        self.0.push((point, finding));
-    }
-}
-
-/// A line for each point, and one for each defect.
-impl fmt::Display for CertificateVerdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (point, finding) in &self.0 {
-            let name = point.name();
-            match finding {
-                PointFinding::Holds(what) => writeln!(f, "ok      {name:<11}{what}")?,
-                PointFinding::Unchecked(why) => writeln!(f, "-       {name:<11}not checked: {why}")?,
-                PointFinding::Fails(wrong) => {
-                    for what in wrong {
-                        writeln!(f, "FAILED  {name:<11}{what}")?;
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
 }
 
 /// A certificate under examination, with its documents opened.
@@ -193,42 +50,92 @@ impl OpenedCertificate {
 
 /// Checks every point that the file permits to check.
 pub fn verify(file: &CertificateFile, known: &TrustedInputs) -> CertificateVerdict {
-    let mut verdict = CertificateVerdict::default();
-    let (certificate, key) = match signature(file, known) {
-        Ok((certificate, key, finding)) => {
-            verdict.say(VerificationPoint::Signature, finding);
-            (certificate, key)
+    Verification::new(file.clone(), known.clone()).collect()
+}
+
+/// A verification in progress: an iterator over the points, each checked when it is asked for. It ends early when an
+/// invalid signature leaves nothing to check.
+pub struct Verification {
+    file: CertificateFile,
+    known: TrustedInputs,
+    points: std::slice::Iter<'static, VerificationPoint>,
+    /// The signed certificate, until its manifest is opened.
+    signed: Option<(Certificate, VerifyingKey)>,
+    opened: Option<OpenedCertificate>,
+    /// The finding of the rule, which is computed with every ε.
+    rule: Option<PointFinding>,
+}
+
+impl Verification {
+    /// Returns the verification of a file, before its first point.
+    pub fn new(file: CertificateFile, known: TrustedInputs) -> Self {
+        Self { file, known, points: VerificationPoint::ALL.iter(), signed: None, opened: None, rule: None }
+    }
+
+    /// Checks one point; `None` when an earlier failure prevents it.
+    fn check(&mut self, point: VerificationPoint) -> Option<PointFinding> {
+        match point {
+            VerificationPoint::Signature => return Some(self.check_signature()),
+            VerificationPoint::Manifest => return self.check_manifest(),
+            _ => {}
         }
-        Err(wrong) => {
-            verdict.say(VerificationPoint::Signature, PointFinding::Fails(vec![wrong]));
-            return verdict;
+        let opened = self.opened.as_mut()?;
+        let receipts = &self.file.evidence.receipts;
+        Some(match point {
+            VerificationPoint::Signature | VerificationPoint::Manifest => return None,
+            VerificationPoint::Sites => sites(&opened.certificate, &self.known),
+            VerificationPoint::Mechanism => figures::mechanism(opened),
+            VerificationPoint::Receipts => {
+                let (valid, wrong) = spent::open_receipts(&opened.certificate, receipts);
+                opened.receipts = valid;
+                spent::check_receipts(opened, wrong)
+            }
+            VerificationPoint::Chain => spent::chain(opened),
+            VerificationPoint::Counts => spent::counts(opened),
+            VerificationPoint::Accountant => figures::accountant(opened),
+            VerificationPoint::Epsilon => {
+                let (epsilon, rule) = figures::figures(opened);
+                self.rule = Some(rule);
+                epsilon
+            }
+            VerificationPoint::Rule => return self.rule.take(),
+            VerificationPoint::Lineage => lineage::check(opened),
+            VerificationPoint::Account => figures::accounts(opened),
+            VerificationPoint::Log => proofs::log(opened, receipts),
+            VerificationPoint::Audit => proofs::audit(opened),
+            VerificationPoint::Model => model(&opened.certificate, &self.known),
+        })
+    }
+
+    fn check_signature(&mut self) -> PointFinding {
+        match signature(&self.file, &self.known) {
+            Ok((certificate, key, finding)) => {
+                self.signed = Some((certificate, key));
+                finding
+            }
+            Err(wrong) => PointFinding::Fails(vec![wrong]),
         }
-    };
-    let manifest: Manifest = match file.evidence.manifest.open(&key) {
-        Ok(manifest) => manifest,
-        Err(error) => {
-            verdict.say(VerificationPoint::Manifest, PointFinding::Fails(vec![format!("the manifest: {error}")]));
-            return verdict;
-        }
-    };
-    verdict.say(VerificationPoint::Manifest, same_job(&certificate, &manifest, &file.evidence.manifest.digest()));
-    verdict.say(VerificationPoint::Sites, sites(&certificate, known));
-    let (receipts, wrong) = spent::open_receipts(&certificate, &file.evidence.receipts);
-    let opened = OpenedCertificate { certificate, key, manifest, receipts };
-    verdict.say(VerificationPoint::Mechanism, figures::mechanism(&opened));
-    verdict.say(VerificationPoint::Receipts, spent::check_receipts(&opened, wrong));
-    verdict.say(VerificationPoint::Chain, spent::chain(&opened));
-    verdict.say(VerificationPoint::Counts, spent::counts(&opened));
-    verdict.say(VerificationPoint::Accountant, figures::accountant(&opened));
-    let (epsilon, rule) = figures::figures(&opened);
-    verdict.say(VerificationPoint::Epsilon, epsilon);
-    verdict.say(VerificationPoint::Rule, rule);
-    verdict.say(VerificationPoint::Lineage, lineage::check(&opened));
-    verdict.say(VerificationPoint::Account, figures::accounts(&opened));
-    verdict.say(VerificationPoint::Log, proofs::log(&opened, &file.evidence.receipts));
-    verdict.say(VerificationPoint::Audit, proofs::audit(&opened));
-    verdict.say(VerificationPoint::Model, model(&opened.certificate, known));
-    verdict
+    }
+
+    fn check_manifest(&mut self) -> Option<PointFinding> {
+        let (certificate, key) = self.signed.take()?;
+        let manifest: Manifest = match self.file.evidence.manifest.open(&key) {
+            Ok(manifest) => manifest,
+            Err(error) => return Some(PointFinding::Fails(vec![format!("the manifest: {error}")])),
+        };
+        let finding = same_job(&certificate, &manifest, &self.file.evidence.manifest.digest());
+        self.opened = Some(OpenedCertificate { certificate, key, manifest, receipts: Vec::new() });
+        Some(finding)
+    }
+}
+
+impl Iterator for Verification {
+    type Item = (VerificationPoint, PointFinding);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let point = *self.points.next()?;
+        Some((point, self.check(point)?))
+    }
 }
 
 /// Opens the certificate: with the known key, otherwise with the key that it names, which proves less.
@@ -252,7 +159,7 @@ fn signature(
         PointFinding::Holds(format!("signed by the server's key {hex}"))
     } else {
         PointFinding::Holds(format!(
-            "signed by the key it names, {hex}: compare it with the one in a worker's enrolment, or give --server-key"
+            "signed by the key it names, {hex}: compare it with the one in a worker's enrolment, or state the known key"
         ))
     };
     Ok((certificate, key, finding))
@@ -297,7 +204,7 @@ fn same_job(certificate: &Certificate, manifest: &Manifest, digest: &str) -> Poi
 fn sites(certificate: &Certificate, known: &TrustedInputs) -> PointFinding {
     if known.site_keys.is_empty() {
         return PointFinding::Unchecked(
-            "the sites' keys are those that the certificate names; compare them with the sites, or give --site-key"
+            "the sites' keys are those that the certificate names; compare them with the sites, or state the known keys"
                 .to_owned(),
         );
     }
@@ -310,7 +217,7 @@ fn sites(certificate: &Certificate, known: &TrustedInputs) -> PointFinding {
 
 fn model(certificate: &Certificate, known: &TrustedInputs) -> PointFinding {
     let Some((size, digest)) = &known.model else {
-        return PointFinding::Unchecked("no model was given: add --model FILE".to_owned());
+        return PointFinding::Unchecked("no model file was given".to_owned());
     };
     let artifact = certificate.artifacts.iter().find(|file| file.size == *size && file.digest == *digest);
     match artifact {

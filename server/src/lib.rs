@@ -26,4 +26,4 @@ pub(crate) mod testing;
 mod app;
 
 pub use app::{App, build, stop_on_signal};
-pub use undertone_app::{OfferedAccount, offer_accounts};
+pub use undertone_app::{OfferedAccount, TourStop, offer_accounts, offer_tour};

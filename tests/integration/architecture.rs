@@ -27,7 +27,7 @@ const MAY_NAME: [(&str, &[&str]); 28] = [
     // A client as any other: it knows no more of the server than REST.
     ("undertone-cli", &["undertone-certificate", "undertone-api"]),
     // `undertone-server-core` only on the server (feature `ssr`): see `only_feature_ssr_of_the_dashboard_names_the_server`.
-    ("undertone-app", &["undertone-server-core", "undertone-api", "undertone-privacy"]),
+    ("undertone-app", &["undertone-server-core", "undertone-certificate", "undertone-api", "undertone-privacy"]),
     ("undertone-bundle", &[]),
     // Founds a consortium through the server's rules.
     ("undertone-demo", &["undertone-server-core", "undertone-api", "undertone-privacy", "undertone-server"]),
@@ -74,6 +74,7 @@ const MAY_NAME: [(&str, &[&str]); 28] = [
             "undertone-worker-tables",
             "undertone-failpoints",
             "undertone-configuration",
+            "undertone-certificate",
             "undertone-onnx",
             "undertone-proto",
             "undertone-secure-aggregation",
@@ -113,6 +114,7 @@ const MAY_NAME: [(&str, &[&str]); 28] = [
         &[
             "undertone-server-core",
             "undertone-app",
+            "undertone-certificate",
             "undertone-failpoints",
             "undertone-proto",
             "undertone-api",
@@ -126,6 +128,7 @@ const MAY_NAME: [(&str, &[&str]); 28] = [
             "undertone-bits",
             "undertone-failpoints",
             "undertone-proto",
+            "undertone-certificate",
             "undertone-api",
             "undertone-privacy",
             "undertone-worker",

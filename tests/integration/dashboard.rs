@@ -9,6 +9,7 @@ mod passkey;
 mod passkey_sign_in;
 mod provider;
 mod recordings;
+mod verifying;
 mod visitor;
 
 use std::time::Duration;
@@ -46,6 +47,7 @@ async fn job_page_follows_a_job_to_its_model_without_reload() -> TestResult<()> 
     approve(&stage, &visitor, &job, &promised).await?;
     watch(&visitor).await?;
     take_the_model(&stage, &visitor, &job).await?;
+    verifying::verify_certificate(&stage, &visitor, &job).await?;
     visitor.sign_in("one").await?;
     every_page_is_sound(&stage, &visitor, &job).await?;
     let phone = PageVisitor::open(EmulatedScreen::Phone, stage.address()).await?;

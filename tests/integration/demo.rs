@@ -21,8 +21,9 @@ fn the_demo_runs_the_main_job_and_prints_its_table() -> TestResult<()> {
     assert!(is_transcribed, "two recognizers transcribe a clinic's recordings:\n{output}");
     assert!(output.contains("questions wait for an answer: http://"), "the second job asks people:\n{output}");
     assert!(output.contains("Table One is finished, "), "three tables are described together:\n{output}");
-    for arm in ["public", "open", "private"] {
-        assert!(output.contains(arm), "the table has the {arm} arm:\n{output}");
+    for arm in ["public only", "by DP-SGD"] {
+        assert!(output.contains(arm), "the table has this arm:\n{output}");
     }
+    assert!(!output.contains("data in the clear"), "the open arm needs `--open`:\n{output}");
     Ok(())
 }

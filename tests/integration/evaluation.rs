@@ -13,8 +13,8 @@ use undertone_api::job::{JobState, NewJob, Report, Spec as AnySpec};
 use undertone_api::model::Artifact;
 use undertone_api::model::record::{ModelComparison, ModelRecord, QualityOrigin};
 use undertone_api::signed::Certificate;
+use undertone_certificate::{TrustedInputs, verify};
 use undertone_privacy::{NoiseMultiplier, PrivacyUnit};
-use undertone_server_core::service::certificate::verify::{TrustedInputs, verify};
 
 const JOB: Duration = Duration::from_secs(200);
 /// The classes that the job evaluates.

@@ -90,5 +90,10 @@ pub(crate) async fn certificate_verifies_offline(stage: &TestConsortium, job: Jo
     let output = command.current_dir(folder.path()).output()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success() && !text.contains("FAILED"), "{text}");
+
+    // A site knows the server's key from its enrolment.
+    let verified = stage.sites[1].command(&["certificate", &path.display().to_string()])?;
+    let key = format!("signed by the server's key {}", certificate.issuer.public_key);
+    assert!(verified.contains(&key) && !verified.contains("FAILED"), "{verified}");
     Ok(())
 }

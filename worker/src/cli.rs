@@ -2,11 +2,12 @@
 //! `daemon`.
 //!
 //! Exit codes: 0 done; 1 failed, with the reason and the remedy in the message; 2 wrong arguments; 3 `ledger verify`
-//! found an invalid ledger. 4: the ledger is valid, but an alarm about the server's log is open. `doctor` has its own
+//! found an invalid ledger, or `certificate` a failed check. 4: the ledger is valid, but an alarm about the server's log is open. `doctor` has its own
 //! codes. To add a command: a variant of `WorkerCommand`, its file, its line in `run_command`.
 
 mod approval_keys;
 mod backup;
+mod certificate;
 mod config;
 pub mod data;
 mod doctor;
@@ -40,6 +41,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use ed25519_dalek::VerifyingKey;
+use undertone_api::signed::public_key;
 
 use crate::site::clock;
 use crate::site::folder::Folder;
@@ -107,6 +110,8 @@ enum WorkerCommand {
     RotateKey,
     /// Show which sampling rates and thresholds give which guarantee. Reads no data.
     Thresholds(thresholds::ThresholdsCommand),
+    /// Verify the certificate of a job, offline.
+    Certificate(Box<certificate::CertificateCommand>),
     /// Show, verify and export the expenses of this site.
     #[command(subcommand)]
     Ledger(ledger::LedgerAction),
@@ -183,6 +188,11 @@ impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for CommandFailure {
     }
 }
 
+/// Parses a public key of the command line.
+fn parse_key(text: &str) -> Result<VerifyingKey, String> {
+    public_key(text).map_err(|_| "not an Ed25519 public key (64 hex digits)".to_owned())
+}
+
 /// Returns the folder of a dataset of this site, for the option `--dataset`.
 fn find_dataset(folder: &Folder, name: &str) -> Result<PathBuf, CommandFailure> {
     let path = folder.dataset(name)?;
@@ -237,6 +247,7 @@ fn run_command(arguments: &CommandLine, out: &mut dyn Write) -> Result<(), Comma
         WorkerCommand::Restore(restore) => restore.run(&folder, clock(), out),
         WorkerCommand::RotateKey => rotate::run(&folder, clock(), out),
         WorkerCommand::Thresholds(thresholds) => thresholds.run(out),
+        WorkerCommand::Certificate(certificate) => certificate.run(&folder, out),
         WorkerCommand::Ledger(action) => ledger::run(&folder, action, clock(), out),
         WorkerCommand::Lineage(action) => lineage::run(&folder, action, clock(), out),
         WorkerCommand::Policy(policy::PolicyAction::Show) => policy::show(&folder, out),

@@ -3,6 +3,7 @@
 
 mod plot;
 mod scale;
+#[cfg(any(feature = "ssr", feature = "planner"))]
 mod still;
 
 use leptos::ev::{KeyboardEvent, PointerEvent};
@@ -12,6 +13,7 @@ pub use plot::{ChartFigure, ChartLine, LineStroke};
 use plot::{ChartPlot, HEIGHT, WIDTH};
 #[cfg(feature = "ssr")]
 pub(crate) use scale::{LinearScale, spread};
+#[cfg(any(feature = "ssr", feature = "planner"))]
 pub(crate) use still::render_still;
 
 /// Renders a chart of a figure that may change.

@@ -16,6 +16,7 @@ pub(crate) fn csv_address(text: &str) -> String {
 }
 
 /// Returns the address of a JSON file with this text.
+#[cfg(any(feature = "ssr", feature = "planner"))]
 pub(crate) fn json_address(text: &str) -> String {
     format!("data:application/json,{}", percent_encode(text))
 }

@@ -1,5 +1,6 @@
-//! A job's certificate for reading and printing: its cost to each party, the basis, and its verification elsewhere.
+//! A job's certificate for reading and printing: its verification, its cost to each party, and the basis.
 
+mod check;
 mod lineage;
 mod party;
 
@@ -51,11 +52,11 @@ fn render_certificate(certificate: &Certificate, consortium: ConsortiumId, file:
                 </dl>
                 <div class="actions"><a class="button primary" href=file.to_owned() download=format!("certificate-{}.json", job.id)>"Download the certificate"</a></div>
             </section>
+            {check::render_section(certificate, file)}
             {certificate.initial_model.as_ref().map(|model| lineage::render_section(model, consortium))}
             {parties}
             {render_files("Covered files", &certificate.artifacts)}
             {render_signatures(certificate)}
-            {render_check(certificate)}
         </div>
     }
     .into_any()
@@ -126,28 +127,6 @@ fn render_signatures(certificate: &Certificate) -> AnyView {
                 }}</dd></div>
             </dl>
             <p class="hint">"Each site signed a receipt for every release before it left. The file contains the receipts with their positions in the server's log."</p>
-        </section>
-    }
-    .into_any()
-}
-
-fn render_check(certificate: &Certificate) -> AnyView {
-    let job = certificate.job.id;
-    let model = certificate.artifacts.iter().find(|file| file.name.ends_with(".safetensors"));
-    let model = model.map_or_else(String::new, |file| format!(" --model {}", file.name));
-    let command = format!(
-        "undertone-server certificate verify certificate-{job}.json{model} --server-key {}",
-        certificate.issuer.public_key
-    );
-    view! {
-        <section class="panel"><h2>"Verify it yourself"</h2>
-            <p>"Verify the file on any machine with the program; this needs no network and no account."</p>
-            <p><code>{command}</code></p>
-            <p class="hint">"The program checks every signature, counts the receipts, recomputes every ε and lists \
-                each violation. Compare the server's key with the key at a worker's enrolment: a key in the file \
-                proves nothing by itself. "
-                {format!("The figures were computed with formulas {} of version {}. ", certificate.issuer.evaluator, certificate.issuer.program)}
-                "The format of the file is defined by a "<a href="/api/v1/schemas/certificate.json">"JSON Schema"</a>"."</p>
         </section>
     }
     .into_any()

@@ -17,7 +17,7 @@ use super::{overlap, render_empty};
 use crate::live::follow::Follow;
 use crate::page_context::{PageContent, PageContext, PagePlace};
 use crate::screen::render_page;
-use crate::{path, standing, viewer, words};
+use crate::{path, standing, tour, viewer, words};
 
 pub(super) use budgets::render_budgets;
 use stage::{Stage, render_stage};
@@ -70,6 +70,7 @@ pub(crate) fn overview() -> AnyView {
             viewer::attests(member, consortium.id),
             context.now,
         );
+        let tour = tour::render_tour(&context).await?;
         let stage = Stage {
             consortium: consortium.id,
             organizations: &organizations,
@@ -94,6 +95,7 @@ pub(crate) fn overview() -> AnyView {
                 {(!waits.is_empty()).then(|| view! { <section class="panel waits"><h2>"Pending actions"</h2><ul>{waits}</ul></section> })}
                 {first}
                 </div>
+                {tour}
                 <div data-live="stage">{render_stage(&stage)}</div>
                 <section class="panel">
                     <div class="panel-head"><h2>"Jobs"</h2>

@@ -199,11 +199,18 @@ async fn certificate_states_costs_signers_and_verification() {
         "undertone-server certificate verify certificate-",
         "Approved by the server's word: the site verified no signature of a steward.",
         "href=\"/api/v1/schemas/certificate.json\"",
+        "Verify now",
+        "data-point=\"receipts\"",
+        "Each receipt is charged in the log of the server, under the signed head.",
+        "src=\"/assets/verify.js\"",
+        "undertone-worker certificate FILE",
     ] {
         assert!(page.contains(said), "the certificate does not say {said:?}: {page}");
     }
-    let file = format!("href=\"/api/v1/jobs/{finished}/certificate\"");
-    assert!(page.contains(&file), "{file}");
+    for attribute in ["href", "data-verify"] {
+        let file = format!("{attribute}=\"/api/v1/jobs/{finished}/certificate\"");
+        assert!(page.contains(&file), "{file}");
+    }
     let running = dashboard.render(&path::certificate(consortium, running), true, "").await;
     assert_eq!(running.status, 409, "there is none of a job that is not over");
     for leads in [path::job(consortium, finished), path::models(consortium)] {
@@ -424,14 +431,16 @@ pub(super) fn planner_fields(page: &str) -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bundle_has_every_island_of_the_pages() {
     let dashboard = TestDashboard::open().await;
-    let loader = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("dist/undertone.js");
-    let Ok(loader) = std::fs::read_to_string(&loader) else {
+    let dist = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("dist");
+    let read = |name: &str| std::fs::read_to_string(dist.join(format!("{name}.js")));
+    let (Ok(most), Ok(planner)) = (read("undertone"), read(path::PLANNER_BUNDLE)) else {
         eprintln!("no bundle in app/dist: run .ci/bundle.sh to have this checked");
         return;
     };
     let mut islands = 0;
     for (_, address) in addresses(&dashboard) {
         let page = dashboard.render_for(&caller_of(&dashboard, &address), &address, "").await.body;
+        let loader = if page.contains("/pkg/planner.js") { &planner } else { &most };
         for island in page.split("data-component=\"").skip(1).filter_map(|rest| rest.split('"').next()) {
             assert!(
                 loader.contains(&format!("function {island}(")),

@@ -9,7 +9,8 @@ use undertone_privacy::Event;
 use undertone_privacy::ledger::{JobCost, Reservation, ReservationId};
 use undertone_privacy::mechanism::{self, EVALUATOR_VERSION};
 
-use super::{OpenedCertificate, PointFinding};
+use super::OpenedCertificate;
+use crate::PointFinding;
 use crate::price;
 
 /// The relative tolerance between two computations of one number: finer than any displayed figure.

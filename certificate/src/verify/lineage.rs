@@ -3,8 +3,9 @@
 use undertone_api::model::ModelSource;
 use undertone_api::signed::certificate::{LineageSum, MOST_EARLIER_JOBS, ModelLineage};
 
+use super::OpenedCertificate;
 use super::figures::{format_figure, same};
-use super::{OpenedCertificate, PointFinding};
+use crate::PointFinding;
 use crate::price;
 
 /// Checks the lineage of the initial model. The charges of earlier jobs are those that the server signed here; their

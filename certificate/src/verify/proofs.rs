@@ -8,7 +8,8 @@ use undertone_api::log::witness::{ChargeProof, WitnessAnswer};
 use undertone_api::signed::certificate::{CertificateParty, PartyCharges, ProvenReceipt};
 use undertone_api::signed::{self, AuditStatement, Countersignature, Receipt, Signed};
 
-use super::{OpenedCertificate, PointFinding};
+use super::OpenedCertificate;
+use crate::PointFinding;
 use crate::price;
 
 /// Checks that the server's log charges every receipt, under the head in the certificate.

@@ -7,7 +7,8 @@ use undertone_api::signed::certificate::{Certificate, ChainPiece, ClockSummary, 
 use undertone_api::signed::{self, Receipt};
 use undertone_privacy::{Adjacency, Event};
 
-use super::{OpenedCertificate, PointFinding};
+use super::OpenedCertificate;
+use crate::PointFinding;
 use crate::price;
 
 /// A receipt with the index of its party and its digest.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use undertone_api::id::JobId;
 use undertone_api::signed::{self, Certificate, CertificateFile, SignedError};
-use undertone_certificate::verify::{CertificateVerdict, PointFinding, TrustedInputs, VerificationPoint, verify};
+use undertone_certificate::{CertificateVerdict, PointFinding, TrustedInputs, VerificationPoint, verify};
 use utoipa::ToSchema;
 
 use super::InputError;
@@ -182,7 +182,7 @@ fn format_report(report: &VerificationReport) -> String {
 #[cfg(test)]
 mod tests {
     use undertone_api::signed::CertificateFile;
-    use undertone_certificate::verify::{TrustedInputs, verify};
+    use undertone_certificate::{TrustedInputs, verify};
 
     use super::{PointResult, VerificationReport, format_report};
 

@@ -15,6 +15,20 @@ use undertone_api::problem::Code;
 
 use crate::rest::problem::Rejection;
 
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+const WASM: &str = "application/wasm";
+
+/// The files of the bundle: the islands of most pages, those of the planner, and the verification, which the page of a
+/// certificate loads.
+const BUNDLE: [(&str, &str); 6] = [
+    ("undertone.js", SCRIPT),
+    ("undertone_bg.wasm", WASM),
+    ("planner.js", SCRIPT),
+    ("planner_bg.wasm", WASM),
+    ("certificate.js", SCRIPT),
+    ("certificate_bg.wasm", WASM),
+];
+
 /// Every file by its address.
 #[derive(Debug, Default)]
 pub(super) struct AssetFiles(HashMap<String, File>);
@@ -47,9 +61,7 @@ impl AssetFiles {
             let file = File::new(asset.content_type, Bytes::from_static(asset.bytes))?;
             files.insert(asset.path.to_owned(), file);
         }
-        for (name, content_type) in
-            [("undertone.js", "text/javascript; charset=utf-8"), ("undertone_bg.wasm", "application/wasm")]
-        {
+        for (name, content_type) in BUNDLE {
             let Some(path) = dist.map(|dist| dist.join(name)) else { continue };
             let plain = std::fs::read(&path)
                 .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))?;

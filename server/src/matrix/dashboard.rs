@@ -15,6 +15,7 @@ pub(super) const FUNCTIONS: &[MatrixRow] = table! {
     "POST /ui/redeem-reset": ! "whoever bears the link";
     "POST /ui/make-reset": ResetPassword @ Server;
     "POST /ui/theme": ! "everybody: it is a cookie of their own";
+    "POST /ui/end-tour": ! "who is signed in: it hides the tour of a demonstration from their own account";
 
     "POST /ui/prove-identity": ProveIdentity @ Server;
     "POST /ui/invite-operator": InviteOperator @ Server;

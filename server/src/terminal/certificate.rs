@@ -1,16 +1,11 @@
 //! `undertone-server certificate verify`: checks a certificate's file on any machine, without a database or a network.
 
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest as _, Sha256};
 use undertone_api::signed::{self, CertificateFile, SignedError};
-
-use undertone_server_core::service::certificate::verify::{CertificateVerdict, TrustedInputs, verify};
-
-/// The number of bytes of a model read at once.
-const AT_ONCE: usize = 1 << 16;
+use undertone_certificate::{CertificateVerdict, ModelDigest, TrustedInputs, Verification};
 
 /// The options of `certificate verify`.
 #[derive(Debug, clap::Args)]
@@ -69,24 +64,16 @@ pub fn run(options: &CertificateOptions) -> Result<CertificateVerdict, Certifica
         site_keys: options.site_key.iter().map(|key| key.to_lowercase()).collect(),
         model: options.model.as_deref().map(digest).transpose()?,
     };
-    Ok(verify(&file, &expected))
+    Ok(Verification::new(file, expected).collect())
 }
 
 /// Returns the size and SHA-256 of a file, which may be larger than the memory.
 pub(crate) fn digest(path: &Path) -> Result<(u64, String), CertificateCommandError> {
     let in_file = |source| CertificateCommandError::File { path: path.to_owned(), source };
     let mut file = File::open(path).map_err(in_file)?;
-    let mut hash = Sha256::new();
-    let mut size = 0;
-    let mut buffer = vec![0; AT_ONCE];
-    loop {
-        let read = file.read(&mut buffer).map_err(in_file)?;
-        if read == 0 {
-            return Ok((size, hex::encode(hash.finalize())));
-        }
-        size += read as u64;
-        hash.update(&buffer[..read]);
-    }
+    let mut digest = ModelDigest::default();
+    io::copy(&mut file, &mut digest).map_err(in_file)?;
+    Ok(digest.finish())
 }
 
 #[cfg(test)]

@@ -1,12 +1,13 @@
-//! Turns the dashboard's compiled wasm into the folder that a browser loads: `undertone.js` (the loader),
-//! `undertone_bg.wasm`, each also compressed ahead of time (`.gz`, `.br`), and `manifest.json` with their digests and
-//! sizes, which is also printed. The folder is replaced as a whole or not at all.
+//! Turns compiled wasm into the folder that a browser loads: for each module `NAME.js` (the loader) and `NAME_bg.wasm`,
+//! also compressed ahead of time (`.gz`, `.br`), and `manifest.json` with their digests and sizes, which is also
+//! printed. The folder is replaced as a whole or not at all.
 //!
 //! It uses wasm-bindgen as a library, because the version must equal that of `Cargo.lock` exactly. `.ci/bundle.sh`
 //! builds the wasm.
 
 mod compress;
 mod optimize;
+mod prune;
 
 use std::{
     fs, io,
@@ -19,19 +20,30 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 use wasm_bindgen_cli_support::Bindgen;
 
-/// The prefix of every file name in the bundle; pages request `undertone.js` and `undertone_bg.wasm`.
-const NAME: &str = "undertone";
-
 #[derive(Parser)]
 #[command(about, version)]
 struct Arguments {
-    /// The wasm that cargo built.
-    wasm: PathBuf,
     /// The folder to write, replaced if it exists.
     out: PathBuf,
+    /// A module: the prefix of its file names, and the wasm that cargo built. Pages request `undertone`, that of the
+    /// planner `planner` instead, and that of a certificate also `certificate`.
+    #[arg(required = true, value_name = "NAME=WASM", value_parser = parse_module)]
+    modules: Vec<Module>,
     /// binaryen's wasm-opt, to make the wasm smaller; left as it is without.
     #[arg(long)]
     wasm_opt: Option<PathBuf>,
+}
+
+/// A compiled module.
+#[derive(Debug, Clone)]
+struct Module {
+    name: String,
+    wasm: PathBuf,
+}
+
+fn parse_module(text: &str) -> Result<Module, String> {
+    let (name, wasm) = text.split_once('=').ok_or("expected NAME=WASM")?;
+    Ok(Module { name: name.to_owned(), wasm: wasm.into() })
 }
 
 /// The content of `manifest.json`.
@@ -56,6 +68,8 @@ struct Entry {
 enum BundleError {
     #[error("wasm-bindgen could not read {path}: {reason}")]
     Bindgen { path: PathBuf, reason: String },
+    #[error("could not read {path}")]
+    Read { path: PathBuf, source: io::Error },
     #[error("could not write {path}")]
     Write { path: PathBuf, source: io::Error },
     #[error("wasm-opt at {path} could not be started")]
@@ -90,12 +104,17 @@ fn bundle(arguments: &Arguments) -> Result<String, BundleError> {
     remove(&fresh)?;
     fs::create_dir_all(&fresh).map_err(|source| BundleError::Write { path: fresh.clone(), source })?;
 
-    bind(&arguments.wasm, &fresh)?;
-    if let Some(program) = &arguments.wasm_opt {
-        optimize::in_place(program, &fresh.join(format!("{NAME}_bg.wasm")))?;
+    let mut files = Vec::new();
+    for Module { name, wasm } in &arguments.modules {
+        bind(name, wasm, &fresh)?;
+        let loader = format!("{name}.js");
+        let optimized = format!("{name}_bg.wasm");
+        if let Some(program) = &arguments.wasm_opt {
+            optimize::in_place(program, &fresh.join(&optimized))?;
+        }
+        files.push(entry(&fresh, loader)?);
+        files.push(entry(&fresh, optimized)?);
     }
-    let files = [format!("{NAME}.js"), format!("{NAME}_bg.wasm")];
-    let files = files.into_iter().map(|file| entry(&fresh, file)).collect::<Result<_, _>>()?;
     let json = serde_json::to_string(&Manifest { optimized: arguments.wasm_opt.is_some(), files })?;
     write(&fresh.join("manifest.json"), format!("{json}\n").as_bytes())?;
 
@@ -105,11 +124,14 @@ fn bundle(arguments: &Arguments) -> Result<String, BundleError> {
 }
 
 /// Writes the loader and the wasm for the browser.
-fn bind(wasm: &Path, out: &Path) -> Result<(), BundleError> {
+fn bind(name: &str, wasm: &Path, out: &Path) -> Result<(), BundleError> {
+    let compiled = fs::read(wasm).map_err(|source| BundleError::Read { path: wasm.to_owned(), source })?;
+    let (pruned, _) =
+        prune::empty_uncalled(&compiled).map_err(|reason| BundleError::Bindgen { path: wasm.to_owned(), reason })?;
     let generate = || {
         Bindgen::new()
-            .input_path(wasm)
-            .out_name(NAME)
+            .input_bytes(name, pruned)
+            .out_name(name)
             .web(true)?
             .typescript(false)
             .remove_name_section(true)

@@ -74,7 +74,11 @@ pub(super) async fn start_sites(
         keep_key(&dir.join("stewards"), party.site, person)?;
         for data in &party.datasets {
             println!("{}: prepares `{}`", party.name, data.name);
-            let reach = if number == 0 { "public" } else { "open" };
+            let reach = match (number, recipe.is_open) {
+                (0, _) => "public",
+                (_, true) => "open",
+                (_, false) => "private",
+            };
             program.run(&site, &prepare(&corpus, data, reach, classes)?).await?;
         }
     }

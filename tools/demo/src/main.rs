@@ -4,8 +4,8 @@
 //! The server runs in this process; the demo founds everything through the service layer, as people would in a browser.
 //! Each organization has its own site under the demo's folder and a real `undertone-worker` process, which has enrolled
 //! with a token and knows only its own folder. To change the demo: `recipe.rs` (the data of each party), `job.rs` (the
-//! training job), `questions.rs` (the questions to annotators), `transcription.rs` (the recordings of a clinic) and
-//! `visits.rs` (the tables and their job).
+//! training job), `questions.rs` (the questions to annotators), `transcription.rs` (the recordings of a clinic),
+//! `visits.rs` (the tables and their job) and `tour.rs` (the stops of the guided tour).
 
 mod consortium;
 mod data;
@@ -15,6 +15,7 @@ mod process;
 mod questions;
 mod recipe;
 mod table;
+mod tour;
 mod transcription;
 mod visits;
 
@@ -48,6 +49,9 @@ struct DemoOptions {
     /// End with the job: print its table and return 0 when it succeeded.
     #[arg(long)]
     exit: bool,
+    /// Also train on the private data in the clear, for comparison: the owners open their data.
+    #[arg(long)]
+    open: bool,
     /// Where everything is kept; a temporary folder, removed in the end, without it.
     #[arg(long, value_name = "FOLDER")]
     dir: Option<PathBuf>,
@@ -168,7 +172,7 @@ async fn play(
     program: &WorkerProgram,
     began: Instant,
 ) -> Result<(), DemoError> {
-    let recipe = DemoRecipe::new(options.data.as_deref())?;
+    let recipe = DemoRecipe::new(options.data.as_deref(), options.open)?;
     let consortium = DemoConsortium::establish(ctx, &recipe).await?;
     consortium.print(ctx, dir);
     consortium.offer_accounts(ctx);
@@ -188,6 +192,7 @@ async fn play(
         Some(_) => Some(transcription::launch(ctx, &consortium).await?),
         None => None,
     };
+    tour::offer(consortium.id, &tour::DemoJobs { training: job, asking, described, transcription });
     let end = {
         let mut training = std::pin::pin!(follow::follow_job(ctx, &consortium, job, began));
         let mut announcement = std::pin::pin!(questions::announce(ctx, &consortium, asking, began));

@@ -13,6 +13,8 @@ pub(super) struct DemoRecipe {
     pub(super) parties: Vec<PartyRecipe>,
     /// The size of the job.
     pub(super) scale: JobScale,
+    /// Whether the owners open their data, for an arm without protection.
+    pub(super) is_open: bool,
 }
 
 /// A folder of recordings with labels.
@@ -67,7 +69,7 @@ const OF_OUTLIER: usize = 6;
 
 impl DemoRecipe {
     /// Returns the recipe for a folder, or for synthesized data.
-    pub(super) fn new(data: Option<&Path>) -> Result<Self, DemoError> {
+    pub(super) fn new(data: Option<&Path>, is_open: bool) -> Result<Self, DemoError> {
         let Some(folder) = data else {
             let all = |group: &str| strings(&["--subset", group]);
             let scale = JobScale { hidden: 96, epochs: 24, batch: 4, rounds: 40, sampling_rate: 0.3, noise: 1.5 };
@@ -78,14 +80,14 @@ impl DemoRecipe {
                 outlier: all("third"),
                 test: all("test"),
             };
-            return Ok(Self { corpus: None, parties: choices.parties(), scale });
+            return Ok(Self { corpus: None, parties: choices.parties(), scale, is_open });
         };
         let wrong = |reason: String| DemoError::Data { path: folder.to_owned(), reason };
         let folder = folder.canonicalize().map_err(|error| wrong(error.to_string()))?;
         let labels = labels(&folder).map_err(&wrong)?;
         let choices = RecordingChoices::from_folder(&folder).map_err(&wrong)?;
         let scale = JobScale { hidden: 128, epochs: 12, batch: 8, rounds: 30, sampling_rate: 0.15, noise: 1.0 };
-        Ok(Self { corpus: Some(CorpusFolder { folder, labels }), parties: choices.parties(), scale })
+        Ok(Self { corpus: Some(CorpusFolder { folder, labels }), parties: choices.parties(), scale, is_open })
     }
 }
 

@@ -240,6 +240,23 @@ fn steward_key_is_pinned_by_fingerprint_and_signs_reviews() {
 }
 
 #[test]
+fn certificate_of_another_server_fails_with_code_3() {
+    let (dir, folder) = site();
+    let path = dir.path().join("certificate.json");
+    let name = path.display().to_string();
+    assert!(matches!(run(&folder, &["certificate", &name]), Err((1, _))), "there is no file");
+    let empty = serde_json::json!({ "payload": "{}", "signature": "" });
+    std::fs::write(&path, empty.to_string()).expect("the folder is writable");
+    let (code, message) = run(&folder, &["certificate", &name]).expect_err("it has no evidence");
+    assert!(code == 1 && message.contains("is not a certificate file"), "{message}");
+    let file =
+        serde_json::json!({ "payload": "{}", "signature": "", "evidence": { "manifest": empty, "receipts": [] } });
+    std::fs::write(&path, file.to_string()).expect("the folder is writable");
+    let (code, message) = run(&folder, &["certificate", &name]).expect_err("its signature is no signature");
+    assert!(code == 3 && message.contains("does not hold"), "{message}");
+}
+
+#[test]
 fn damaged_ledger_fails_verification_with_code_3() {
     let (_dir, folder) = site();
     assert!(run(&folder, &["ledger", "verify"]).expect("an empty ledger holds").contains("0 receipts"));

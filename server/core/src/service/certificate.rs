@@ -1,8 +1,8 @@
 //! Certificates: the cost of a job and of all its releases. Made once, when the job is over, and stored as signed.
 //!
-//! `draft` reads the facts, `lineage` those of the initial model. `undertone_certificate` computes every figure from them; verification runs the same code again. `evidence`
-//! adds the signed documents for a download. [`verify`] checks all of it on any machine, and the command lines call
-//! it. Nothing here decides about the admission of a job.
+//! `draft` reads the facts, `lineage` those of the initial model. [`price`] computes every figure from them; verification runs the same code again. `evidence`
+//! adds the signed documents for a download. [`undertone_certificate::verify`] checks all of it on any machine: in the command
+//! lines and in the page of the certificate. Nothing here decides about the admission of a job.
 
 mod draft;
 mod evidence;

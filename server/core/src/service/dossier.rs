@@ -15,7 +15,7 @@ use undertone_api::audit_log::{AuditAction, AuditCheck, AuditEntry, AuditPlace};
 use undertone_api::id::{ConsortiumId, JobId};
 use undertone_api::problem::Code;
 use undertone_api::signed::certificate::{Certificate, ConsortiumNamed, JobCovered};
-use undertone_certificate::verify::{CertificateVerdict, PointFinding, TrustedInputs, VerificationPoint, verify};
+use undertone_certificate::{CertificateVerdict, PointFinding, TrustedInputs, VerificationPoint, verify};
 
 use crate::auth::Place;
 use crate::ctx::Ctx;

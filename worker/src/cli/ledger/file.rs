@@ -5,9 +5,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use ed25519_dalek::VerifyingKey;
-use undertone_api::signed::public_key;
 
-use crate::cli::CommandFailure;
+use crate::cli::{CommandFailure, parse_key};
 use crate::site::witness::evidence::file::{KnownKeys, VerifiedFile, read};
 
 /// The arguments of `ledger verify`.
@@ -29,10 +28,6 @@ pub(in crate::cli) struct KeyArguments {
     /// The server's public key (64 hex digits), as `server_key` in a site's configuration.
     #[arg(long, value_name = "HEX", requires = "file", value_parser = parse_key)]
     server_key: Option<VerifyingKey>,
-}
-
-fn parse_key(text: &str) -> Result<VerifyingKey, String> {
-    public_key(text).map_err(|_| "not an Ed25519 public key (64 hex digits)".to_owned())
 }
 
 /// Verifies a file and writes its contents.

@@ -10,10 +10,10 @@ use undertone_api::member::{Role, RoleGrant, RoleScope};
 use undertone_api::problem::Code;
 use undertone_api::signed::certificate::{FigureMethod, PublicFact, ValidFor};
 use undertone_api::signed::{Certificate, Consent};
+use undertone_certificate::{PointFinding, TrustedInputs, VerificationPoint, price, verify};
 use undertone_privacy::ledger::Overlap;
 
-use super::verify::{PointFinding, TrustedInputs, VerificationPoint, verify};
-use super::{file, get, price};
+use super::{file, get};
 use crate::auth::Actor;
 use crate::service::finish::{PartOutcome, finish};
 use crate::service::lease;

@@ -5,7 +5,7 @@ use undertone_api::dataset::Visibility;
 use undertone_api::job::audit::AuditVerdict;
 use undertone_api::signed::AuditStatement;
 use undertone_api::signed::certificate::{CertificateParty, CertifiedFigure, PartyCharges};
-use undertone_certificate::verify::VerificationPoint as Point;
+use undertone_certificate::VerificationPoint as Point;
 
 use super::{DossierFacts, DossierItem, DossierProof, FiveSafes, OutputSubject, ProofResult, ProofSource};
 

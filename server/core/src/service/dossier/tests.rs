@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use undertone_api::audit_log::AuditAction;
 use undertone_api::id::JobId;
 use undertone_api::problem::Code;
-use undertone_certificate::verify::TrustedInputs;
+use undertone_certificate::TrustedInputs;
 
 use super::{EgressDossier, FiveSafes, OutputSubject, ProofResult, ProofSource, assemble_at_terminal};
 use crate::service::audit_log;

@@ -4,9 +4,9 @@ use object_store::ObjectStoreExt as _;
 use sha2::{Digest as _, Sha256};
 use undertone_api::job::dp_sgd::Report as DpSgdReport;
 use undertone_api::job::{INITIAL_MODEL, Job, Report, dp_sgd};
+use undertone_certificate::TrustedInputs;
 
 use super::TestConsortium;
-use crate::service::certificate::verify::TrustedInputs;
 use crate::service::finish::{PartOutcome, finish};
 use crate::service::model;
 

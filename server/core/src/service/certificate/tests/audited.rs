@@ -6,10 +6,10 @@ use undertone_api::job::audit::{Assessment, AuditFinding, AuditTrial, AuditVerdi
 use undertone_api::job::dp_sgd::{AuditOptions, Spec};
 use undertone_api::signed::certificate::{AuditAsked, Certificate};
 use undertone_api::signed::{AuditStatement, Signed};
+use undertone_certificate::{PointFinding, TrustedInputs, VerificationPoint, verify};
 use undertone_privacy::mechanism::EVALUATOR_VERSION;
 use undertone_privacy::{Adjacency, Delta};
 
-use super::super::verify::{self, TrustedInputs, VerificationPoint, verify};
 use super::forged::sign_certificate;
 use super::{PartOutcome, file, verification_keys};
 use crate::service::finish::finish_audited;
@@ -91,6 +91,6 @@ on_both! {
             assert_eq!(verdict.failed(), [VerificationPoint::Audit], "{what}: {verdict}");
         }
         let missing = after(&|audit| *audit = Some(AuditAsked { statement: None }));
-        assert!(matches!(missing.finding(VerificationPoint::Audit), Some(verify::PointFinding::Unchecked(_))), "{missing}");
+        assert!(matches!(missing.finding(VerificationPoint::Audit), Some(PointFinding::Unchecked(_))), "{missing}");
     }
 }

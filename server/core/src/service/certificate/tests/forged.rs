@@ -3,10 +3,10 @@
 use ed25519_dalek::SigningKey;
 use undertone_api::signed::certificate::{Certificate, CertificateFile, ClockSummary};
 use undertone_api::signed::{DocumentSigner, Manifest, SignatureScope, Signed};
+use undertone_certificate::{TrustedInputs, VerificationPoint, verify};
 use undertone_privacy::ledger::Overlap;
 use undertone_privacy::{Adjacency, Event, NoiseMultiplier, PrivacyUnit, SamplingRate};
 
-use super::super::verify::{TrustedInputs, VerificationPoint, verify};
 use super::file;
 use crate::service::world::TestConsortium;
 use crate::service::world::finished::{finished, verification_keys};

@@ -55,7 +55,7 @@ on_both! {
         let job = world.approved(job).await;
         crate::service::world::finished::played(&mut world, &job, 1).await;
         let file = certificate::file(&app.ctx, &world.sites[1].steward, job.summary.id).await.unwrap();
-        let verdict = certificate::verify::verify(&file, &crate::service::world::finished::verification_keys(&world));
+        let verdict = undertone_certificate::verify(&file, &crate::service::world::finished::verification_keys(&world));
         assert!(verdict.holds(), "{verdict}");
         let document: undertone_api::signed::Certificate = serde_json::from_str(&file.payload).unwrap();
         assert_eq!(document.parties[1].charged.as_ref().unwrap().adjacency, Adjacency::AddRemove, "as its manifest says");

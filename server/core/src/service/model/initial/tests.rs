@@ -11,13 +11,14 @@ use undertone_api::plan::NewPlan;
 use undertone_api::problem::Violation;
 use undertone_api::signed::certificate::{LineageSum, MOST_EARLIER_JOBS};
 use undertone_api::signed::{Certificate, Manifest};
+use undertone_certificate::{VerificationPoint, verify};
 
 use super::{check_length, list_choices};
 use crate::auth::Actor;
 use crate::exchange::artifact as files;
 use crate::model::column::JsonColumn;
 use crate::model::job;
-use crate::service::certificate::{self, verify};
+use crate::service::certificate;
 use crate::service::world::finished::{MODEL, continued, end, finished, store_file, submitted, verification_keys};
 use crate::service::world::{TestConsortium, row};
 use crate::service::{dataset, plan};
@@ -56,7 +57,7 @@ async fn assert_refused(world: &TestConsortium, actor: &Actor, spec: dp_sgd::Spe
 
 async fn certificate_of(world: &TestConsortium, job: JobId) -> Certificate {
     let file = certificate::file(&world.ctx, &world.sites[1].steward, job).await.unwrap();
-    let verdict = verify::verify(&file, &verification_keys(world));
+    let verdict = verify(&file, &verification_keys(world));
     assert!(verdict.holds(), "{verdict}");
     serde_json::from_str(&file.payload).unwrap()
 }
@@ -146,8 +147,8 @@ on_both! {
                 signature: signed.signature,
                 evidence: file.evidence.clone(),
             };
-            let verdict = verify::verify(&forged, &verification_keys(&world));
-            assert_eq!(verdict.failed(), [verify::VerificationPoint::Lineage], "{number}\n{verdict}");
+            let verdict = verify(&forged, &verification_keys(&world));
+            assert_eq!(verdict.failed(), [VerificationPoint::Lineage], "{number}\n{verdict}");
         }
     }
 

@@ -6,8 +6,8 @@ use undertone_api::job::JobState;
 use undertone_api::job::active_learning::{PRIVATE_TEST, TRAINING};
 use undertone_api::problem::Code;
 use undertone_api::signed::certificate::FigureMethod;
+use undertone_certificate::{TrustedInputs, verify};
 
-use crate::service::certificate::verify::{TrustedInputs, verify};
 use crate::service::finish::PartOutcome;
 use crate::service::world::poll::QuestionJob;
 use crate::service::{certificate, job, question, report, round};

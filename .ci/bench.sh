@@ -24,7 +24,7 @@ elif [ "${1:-}" = transcription ] && [ -z "${2:-}" ]; then
 elif [ "${1:-}" = rounds ]; then
   UNDERTONE_PEER=$(.ci/peer.sh rounds)
   export UNDERTONE_PEER
-elif [ "${1:-}" = dp_step ] && [ -z "${2:-}" ]; then
+elif [ "${1:-}" = tabular ] || { [ "${1:-}" = dp_step ] && [ -z "${2:-}" ]; }; then
   UNDERTONE_PEER=$(.ci/peer.sh training)
   export UNDERTONE_PEER
 fi

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Makes a Python with the peers that a measurement compares us with, and prints its path: `accounting` is Google's dp_accounting, for
-# `make bench NAME=accounting`; `training` is PyTorch and Opacus, for `make bench NAME=dp_step`; `counting` is DuckDB and Apache
+# `make bench NAME=accounting`; `training` is PyTorch, Opacus and scikit-learn, for `make bench NAME=dp_step` and
+# `make bench NAME=tabular`; `counting` is DuckDB and Apache
 # DataSketches, for `make bench NAME=counting`; `analytics` is OpenDP, DataFusion and DuckDB, for `make bench NAME=analytics`; `rounds` is
 # Flower, for `make bench NAME=rounds`. Their scripts are in benches/peers. Does nothing but print the second time. Nothing of the product
 # uses it.
@@ -11,7 +12,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 peer=${1:-accounting}
 case "$peer" in
   accounting) name=dp-accounting-0.6.0 ;;
-  training) name=torch-2.15.0-opacus-1.6.0 ;;
+  training) name=torch-2.15.0-opacus-1.6.0-sklearn-1.9.1 ;;
   analytics) name=opendp-0.16.0-datafusion-55.0.0-duckdb-2.0.0 ;;
   counting) name=duckdb-2.0.0-datasketches-5.2.0 ;;
   rounds) name=flwr-1.41.0 ;;

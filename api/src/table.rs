@@ -11,15 +11,19 @@
 //! | real | the nearest multiple of the step, in steps, clamped to the range |
 //! | category | the position of the value in the declared list; a value outside the list is missing |
 //! | date | days since 1970-01-01, clamped to the range |
+//! | text | several: the hashes of its first n-grams ([`grams`]), with none in the remaining places |
 //!
 //! A missing value has no code.
 
 mod check;
 mod date;
+pub mod grams;
+
+use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-pub use check::{LONGEST_CATEGORY, LONGEST_NAME, MOST_CATEGORIES, MOST_CODE, MOST_COLUMNS};
+pub use check::{LONGEST_CATEGORY, LONGEST_NAME, MOST_CATEGORIES, MOST_CODE, MOST_COLUMNS, MOST_GRAMS};
 pub use date::{CalendarDate, DateError};
 
 /// The kind of a column's values, with their public range.
@@ -57,6 +61,15 @@ pub enum ColumnKind {
         /// The last date.
         last: CalendarDate,
     },
+    /// Free texts, of which a table keeps hashed n-grams. For models of rows alone.
+    Text {
+        /// The most n-grams of a text that are kept, the first ones: 1 to 1,000.
+        #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 1000))]
+        most_grams: u32,
+        /// Whether runs of 3 to 5 characters are n-grams, in addition to words and pairs of neighbouring words.
+        #[serde(default)]
+        characters: bool,
+    },
 }
 
 impl ColumnKind {
@@ -68,6 +81,15 @@ impl ColumnKind {
             Self::Real { least, most, step } => (to_steps(*least, *step), to_steps(*most, *step)),
             Self::Category { values } => (0, values.len() as i64 - 1),
             Self::Date { first, last } => (first.days(), last.days()),
+            Self::Text { .. } => (0, MOST_CODE - 1),
+        }
+    }
+
+    /// Returns the number of codes of a value: the most n-grams of a text, else 1.
+    pub const fn code_count(&self) -> usize {
+        match self {
+            Self::Text { most_grams, .. } => *most_grams as usize,
+            _ => 1,
         }
     }
 
@@ -87,6 +109,7 @@ impl ColumnKind {
             Self::Real { .. } => "real",
             Self::Category { .. } => "category",
             Self::Date { .. } => "date",
+            Self::Text { .. } => "text",
         }
     }
 
@@ -120,11 +143,17 @@ impl ColumnKind {
         values.iter().position(|value| value == text).map(|position| position as i64)
     }
 
+    /// Returns the codes of the first n-grams of a text, at most [`Self::code_count`]; empty for other kinds.
+    pub fn encode_text(&self, text: &str) -> Vec<i64> {
+        let Self::Text { most_grams, characters } = self else { return Vec::new() };
+        grams::encode_grams(text, *most_grams as usize, *characters)
+    }
+
     /// Returns the value of a code as text, for display.
     pub fn display_code(&self, code: i64) -> String {
         match self {
             Self::Boolean => (code != 0).to_string(),
-            Self::Integer { .. } => code.to_string(),
+            Self::Integer { .. } | Self::Text { .. } => code.to_string(),
             Self::Real { step, .. } => display_number(code as f64 * step),
             Self::Category { values } => {
                 usize::try_from(code).ok().and_then(|place| values.get(place)).cloned().unwrap_or_default()
@@ -177,6 +206,21 @@ impl TableSchema {
     pub fn find_column(&self, name: &str) -> Option<(usize, &ColumnKind)> {
         let position = self.columns.iter().position(|column| column.name == name)?;
         Some((position, &self.columns[position].kind))
+    }
+
+    /// Returns the number of codes of a row.
+    pub fn code_count(&self) -> usize {
+        self.columns.iter().map(|column| column.kind.code_count()).sum()
+    }
+
+    /// Returns the positions of the codes of the column at a position.
+    ///
+    /// # Panics
+    /// If there is no such column.
+    pub fn code_positions(&self, position: usize) -> Range<usize> {
+        let count = |column: &TableColumn| column.kind.code_count();
+        let start = self.columns[..position].iter().map(count).sum();
+        start..start + count(&self.columns[position])
     }
 }
 

@@ -5,7 +5,8 @@
 //! both `f32`. All recordings of a batch have the same length, because padding would change the scores of layers that
 //! read backwards. The normalization of the features is part of the graph. Operators are those of opset 17.
 //!
-//! A model of rows reads the inputs of its columns, a row in the place of a frame.
+//! A model of rows reads the inputs of its columns, a row in the place of a frame. One that reads texts is not converted:
+//! a graph would leave the hashes of n-grams to its caller.
 //!
 //! `weights` reads the file, `graph` arranges the operators, and `wire` writes the protocol buffers. The formats are those
 //! of ONNX 1.12 (`onnx.proto3`, IR version 8). `benches/peers/export.py` compares the scores with those of the worker.
@@ -45,6 +46,11 @@ pub enum OnnxError {
     /// The model was personalized at a site.
     #[error("the model is personal: it stays at its site as it is, because an export would lose the mark")]
     Personal,
+    /// The model reads texts.
+    #[error(
+        "the model reads texts as hashed n-grams, which no ONNX operator computes: apply it with `undertone-worker predict`"
+    )]
+    Texts,
 }
 
 /// Converts the safetensors file of a `dp_sgd` job into an ONNX file. The same file gives the same bytes.

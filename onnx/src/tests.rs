@@ -65,8 +65,8 @@ fn converter_writes_the_compared_bytes() {
     assert_eq!(read_dimensions(&model_file("gru", true, FORMAT, None)).unwrap(), (3, 4));
 }
 
-/// Returns the file of a model of rows of 3 inputs and 2 outputs, with dense layers of 2 units.
-fn row_model(layers: usize) -> Vec<u8> {
+/// Returns the file of a model of rows of 3 inputs and 2 outputs, with dense layers of 2 units and `more` metadata.
+fn row_model(layers: usize, more: &str) -> Vec<u8> {
     let mut shapes: Vec<(String, Vec<usize>)> = Vec::new();
     let mut width = 3;
     for layer in 1..=layers {
@@ -89,7 +89,7 @@ fn row_model(layers: usize) -> Vec<u8> {
         .map(|(name, shape, data)| (name.as_str(), TensorView::new(Dtype::F32, shape.clone(), data).unwrap()));
     let hidden = if layers == 0 { 0 } else { 2 };
     let about = format!(
-        r#"{{"format":"{FORMAT}","inputs":3,"hidden":{hidden},"classes":2,"cell":"lstm","layers":{layers},"bidirectional":false,"context":null,"normalize":false,"dense":true,"loss":"cross_entropy"}}"#
+        r#"{{"format":"{FORMAT}","inputs":3,"hidden":{hidden},"classes":2,"cell":"lstm","layers":{layers},"bidirectional":false,"context":null,"normalize":false,"dense":true,"loss":"cross_entropy"{more}}}"#
     );
     safetensors::serialize(views, Some(HashMap::from([("model".to_owned(), about)]))).unwrap()
 }
@@ -97,12 +97,12 @@ fn row_model(layers: usize) -> Vec<u8> {
 #[test]
 fn model_of_rows_has_a_tanh_for_each_dense_layer() {
     for layers in [0, 1, 3] {
-        let graph = convert(&row_model(layers)).unwrap();
+        let graph = convert(&row_model(layers, "")).unwrap();
         let count = |operator: &[u8]| graph.windows(operator.len()).filter(|window| *window == operator).count();
         // An operator is a field of 4, its type, in a node.
         assert_eq!((count(b"\x22\x04Tanh"), count(b"\x22\x06MatMul")), (layers, layers + 1));
         assert_eq!(count(b"\x22\x04LSTM"), 0);
-        assert_eq!(read_dimensions(&row_model(layers)).unwrap(), (3, 2));
+        assert_eq!(read_dimensions(&row_model(layers, "")).unwrap(), (3, 2));
     }
 }
 
@@ -112,6 +112,8 @@ fn unusable_file_names_its_defect() {
     assert!(text(b"no model").contains("safetensors"));
     assert!(text(&model_file("lstm", false, "other/1", None)).contains("no dimensions"));
     assert!(text(&model_file("lstm", true, FORMAT, Some("context.weight"))).contains("`context.weight` has other"));
+    let texts = row_model(0, r#","text":{"texts":1,"grams":2,"buckets":8,"width":4}"#);
+    assert!(text(&texts).contains("undertone-worker predict"));
     let personal = model_file("lstm", false, undertone_api::model::PERSONAL_FORMAT, None);
     assert!(matches!(convert(&personal), Err(OnnxError::Personal)));
 }

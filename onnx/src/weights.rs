@@ -3,6 +3,7 @@
 use safetensors::SafeTensors;
 use safetensors::tensor::Dtype;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use undertone_api::job::dp_sgd::RecurrentCell;
 use undertone_api::model::PERSONAL_FORMAT;
 
@@ -36,6 +37,9 @@ pub(crate) struct ModelLayers {
     /// Whether it is a model of rows, with dense layers.
     #[serde(default)]
     pub(crate) dense: bool,
+    /// The texts of a model of rows, which no graph has.
+    #[serde(default)]
+    text: Option<IgnoredAny>,
 }
 
 /// A matrix, row-major.
@@ -140,6 +144,9 @@ impl ModelWeights {
             serde_json::from_str(&about).map_err(|error| OnnxError::Metadata(format!("its metadata: {error}")))?;
         if layers.format == PERSONAL_FORMAT {
             return Err(OnnxError::Personal);
+        }
+        if layers.text.is_some() {
+            return Err(OnnxError::Texts);
         }
         let layers = layers.check()?;
         let tensors = SafeTensors::deserialize(file)?;

@@ -49,7 +49,7 @@ pub use norm::FALSE_REFUSAL;
 pub use rehearsal::{Rehearsal, RehearsedParty};
 pub use report::{ArmResult, PublicContent, RehearsalReport, RehearsedRun, RehearsedSetting, Report, TestResult};
 pub use rounds::{Ema, Optimizer, Precision, RateSchedule, Rounds, VectorExchange};
-pub use rows::{MOST_ROW_INPUTS, MOST_ROWS_PER_UNIT, RowColumns, TARGET_LEVELS, level_value};
+pub use rows::{MOST_ROW_INPUTS, MOST_ROWS_PER_UNIT, NO_GRAM, RowColumns, TARGET_LEVELS, TextEmbedding, level_value};
 pub use selection::{SelectionCandidate, SelectionOptions};
 
 /// One arm of the comparison (Table 2 of *Sotto Voce*).

@@ -9,6 +9,8 @@ use crate::problem::Violation;
 pub const MOST_COLUMNS: usize = 256;
 /// The most declared values of a column of categories.
 pub const MOST_CATEGORIES: usize = 1_000;
+/// The most n-grams that all texts of a row have together.
+pub const MOST_GRAMS: usize = 1_000;
 /// The longest name of a column, in bytes.
 pub const LONGEST_NAME: usize = 64;
 /// The longest declared value, in bytes.
@@ -42,6 +44,11 @@ impl TableSchema {
                 say(format!("columns.{index}.{field}"), text);
             }
         }
+        let texts = self.columns.iter().filter(|column| matches!(column.kind, ColumnKind::Text { .. }));
+        let grams: usize = texts.map(|column| column.kind.code_count().min(MOST_GRAMS)).sum();
+        if grams > MOST_GRAMS {
+            say("columns".to_owned(), format!("texts with at most {MOST_GRAMS} n-grams together, not {grams}"));
+        }
         violations
     }
 }
@@ -70,6 +77,10 @@ impl TableColumn {
             ColumnKind::Category { values } => check_values(values),
             ColumnKind::Date { first, last } => {
                 (first >= last).then(|| ("first", "`first` must be before `last`".to_owned()))
+            }
+            ColumnKind::Text { .. } => {
+                let is_valid = (1..=MOST_GRAMS).contains(&self.kind.code_count());
+                (!is_valid).then(|| ("most_grams", format!("1 to {MOST_GRAMS}")))
             }
         }
     }

@@ -57,12 +57,31 @@ fn limits_of_a_schema_name_their_fields() {
     let twice = vec!["a".to_owned(), "a".to_owned()];
     assert_eq!(fields(&schema(ColumnKind::Category { values: twice })), ["table.columns.0.values"]);
     assert_eq!(fields(&schema(ColumnKind::Category { values: vec!["a".repeat(201)] })), ["table.columns.0.values"]);
+    let text = |most_grams| ColumnKind::Text { most_grams, characters: false };
+    assert_eq!(fields(&schema(text(0))), ["table.columns.0.most_grams"]);
+    assert_eq!(fields(&schema(text(1001))), ["table.columns.0.most_grams"]);
+    let mut texts = schema(text(600));
+    texts.columns[1].kind = text(400);
+    assert_eq!(fields(&texts), [""; 0]);
+    texts.columns[1].kind = text(401);
+    assert_eq!(fields(&texts), ["table.columns"]);
     let mut other = schema(ColumnKind::Boolean);
     other.columns[0].name = "patient".to_owned();
     other.columns[1].name = "Y".to_owned();
     assert_eq!(fields(&other), ["table.columns.0.name", "table.columns.1.name"]);
     other.columns.clear();
     assert_eq!(fields(&other), ["table.columns"]);
+}
+
+#[test]
+fn codes_of_a_text_lie_together_at_its_place() {
+    let kind = ColumnKind::Text { most_grams: 3, characters: false };
+    let mut texts = schema(kind.clone());
+    texts.columns.push(TableColumn { name: "z".to_owned(), kind });
+    assert_eq!(texts.code_count(), 7);
+    assert_eq!([0, 1, 2].map(|place| texts.code_positions(place)), [0..3, 3..4, 4..7]);
+    assert_eq!(texts.columns[0].kind.encode_text("one two three").len(), 3);
+    assert_eq!(ColumnKind::Boolean.encode_text("one"), [0; 0]);
 }
 
 #[test]

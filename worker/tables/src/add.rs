@@ -23,7 +23,7 @@ use crate::part::{PART_ROWS, PartWriter};
 use crate::quarantine::{Quarantine, RejectReason, RejectedRow};
 use crate::sort::{RowShape, RowSorter, SORT_MEMORY, SortedRows};
 use crate::source::{SourceOptions, SourceRow, SourceStep, open_source};
-use crate::value::{Code, ColumnEncoder, SourceValue};
+use crate::value::{ColumnEncoder, SourceValue};
 
 /// The most rows of a unit: the first ones in the keyed order. The others are left out and counted.
 pub const MOST_UNIT_ROWS: u64 = 1 << 16;
@@ -146,7 +146,7 @@ fn write_table(
         reading.read_source(source, intake.as_deref_mut(), progress)?;
     }
     let TableReading { sorter, quarantine, .. } = reading;
-    let mut table = write_parts(sorter.finish()?, &rows_folder, options.schema.columns.len())?;
+    let mut table = write_parts(sorter.finish()?, &rows_folder, options.schema.code_count())?;
     remove_folder(&runs)?;
     if table.parts.is_empty() {
         return Err(TableError::Nothing { rows: quarantine.read, summary: quarantine.summary() });
@@ -204,7 +204,7 @@ struct TableReading<'a> {
 
 impl<'a> TableReading<'a> {
     fn new(options: &'a AddOptions, key: &'a TableKey, runs: &Path) -> Self {
-        let shape = RowShape::new(options.schema.columns.len());
+        let shape = RowShape::new(options.schema.code_count());
         let encoders =
             options.schema.columns.iter().map(|column| ColumnEncoder::new(&column.kind, options.zone)).collect();
         Self {
@@ -261,15 +261,11 @@ impl<'a> TableReading<'a> {
         self.cells.clear();
         for (encoder, (value, column)) in self.encoders.iter().zip(row.values.iter().zip(&self.options.schema.columns))
         {
-            let code = encoder.encode(value).map_err(|reason| (reason, Some(column.name.clone())))?;
-            self.cells.push(match code {
-                Code::Value(code) => Some(code),
-                Code::Missing => None,
-                Code::Undeclared => {
-                    self.quarantine.note_undeclared(&column.name);
-                    None
-                }
-            });
+            let is_declared =
+                encoder.encode_codes(value, &mut self.cells).map_err(|reason| (reason, Some(column.name.clone())))?;
+            if !is_declared {
+                self.quarantine.note_undeclared(&column.name);
+            }
         }
         self.bytes.clear();
         self.shape.encode_cells(&self.cells, &mut self.bytes);
@@ -297,7 +293,7 @@ struct WrittenTable {
     surplus: u64,
 }
 
-fn write_parts(mut rows: SortedRows, folder: &Path, columns: usize) -> Result<WrittenTable, TableError> {
+fn write_parts(mut rows: SortedRows, folder: &Path, codes: usize) -> Result<WrittenTable, TableError> {
     let mut table = WrittenTable::default();
     let mut part: Option<PartWriter> = None;
     let mut last = None;
@@ -318,7 +314,7 @@ fn write_parts(mut rows: SortedRows, folder: &Path, columns: usize) -> Result<Wr
         }
         let part = match &mut part {
             Some(part) => part,
-            none => none.insert(PartWriter::create(folder, table.parts.len(), columns)?),
+            none => none.insert(PartWriter::create(folder, table.parts.len(), codes)?),
         };
         part.push(&row)?;
     }

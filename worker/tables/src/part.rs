@@ -1,5 +1,5 @@
-//! One file of a table: Parquet (Zstandard) with the column `unit` (16 bytes, keyed) and a column of codes for each
-//! declared column (`c0`, `c1`, ...). Rows are sorted by unit, then in keyed order, and a unit is in one part. The same
+//! One file of a table: Parquet (Zstandard) with the column `unit` (16 bytes, keyed) and the codes of each declared column
+//! in its order (`c0`, `c1`, ...): one column, or several of a text. Rows are sorted by unit, then in keyed order, and a unit is in one part. The same
 //! rows give the same bytes.
 
 use std::fs::{File, OpenOptions};

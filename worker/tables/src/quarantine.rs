@@ -18,7 +18,7 @@ pub enum RejectReason {
     LongUnit,
     /// The row is longer than [`LONGEST_ROW`](crate::source::LONGEST_ROW).
     LongRow,
-    /// A text is longer than any declared value.
+    /// A text is longer than any value of its column may be.
     LongText,
     /// The row has another number of fields than the header.
     Fields,

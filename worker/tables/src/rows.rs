@@ -106,7 +106,8 @@ mod tests {
 
     use std::fmt::Write as _;
 
-    use undertone_api::job::dp_sgd::RowColumns;
+    use undertone_api::job::dp_sgd::{NO_GRAM, RowColumns, TextEmbedding};
+    use undertone_api::table::grams::select_code_bucket;
     use undertone_api::table::{ColumnKind, TableColumn, TableSchema};
     use undertone_worker_site::progress::SilentProgress;
 
@@ -115,6 +116,7 @@ mod tests {
     use crate::dataset::TableReader;
     use crate::error::TableError;
     use crate::source::SourceOptions;
+    use crate::value::LONGEST_UNIT;
 
     fn column(name: &str, kind: ColumnKind) -> TableColumn {
         TableColumn { name: name.to_owned(), kind }
@@ -128,6 +130,20 @@ mod tests {
                 column("age", ColumnKind::Integer { least: 0, most: 100 }),
             ],
             rows_per_unit: 2,
+            text: None,
+        }
+    }
+
+    fn options(folder: &std::path::Path, path: std::path::PathBuf, schema: TableSchema) -> AddOptions {
+        AddOptions {
+            sources: SourceOptions::Files { paths: vec![path], format: None },
+            schema,
+            zone: None,
+            output: folder.join("visits"),
+            name: "visits".to_owned(),
+            replace: false,
+            created: String::new(),
+            fresh_key: [7; 32],
         }
     }
 
@@ -142,21 +158,12 @@ mod tests {
         let path = folder.join("visits.csv");
         std::fs::write(&path, text).unwrap();
         let columns = columns();
-        let options = AddOptions {
-            sources: SourceOptions::Files { paths: vec![path], format: None },
-            // Another order than the job's.
-            schema: TableSchema {
-                unit_column: "patient".to_owned(),
-                columns: vec![columns.features[1].clone(), columns.target.clone(), columns.features[0].clone()],
-            },
-            zone: None,
-            output: folder.join("visits"),
-            name: "visits".to_owned(),
-            replace: false,
-            created: String::new(),
-            fresh_key: [7; 32],
+        // Another order than the job's.
+        let schema = TableSchema {
+            unit_column: "patient".to_owned(),
+            columns: vec![columns.features[1].clone(), columns.target.clone(), columns.features[0].clone()],
         };
-        add(&options, None, &SilentProgress).unwrap();
+        add(&options(folder, path, schema), None, &SilentProgress).unwrap();
         TableReader::open(&folder.join("visits")).unwrap()
     }
 
@@ -187,6 +194,37 @@ mod tests {
         other.features[1].kind = ColumnKind::Integer { least: 0, most: 99 };
         let refused = LabelledRows::read(&table, &other, 1).unwrap_err();
         assert!(matches!(refused, TableError::OtherSchema { column, .. } if column == "age"));
+    }
+
+    #[test]
+    fn text_becomes_the_buckets_of_its_n_grams() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("notes.csv");
+        let long = "x".repeat(LONGEST_UNIT + 1);
+        std::fs::write(&path, format!("patient,note,returns\np1,Much better,yes\np2,,no\np3,{long},no\n")).unwrap();
+        let note = column("note", ColumnKind::Text { most_grams: 4, characters: false });
+        let rows = RowColumns {
+            target: column("returns", ColumnKind::Boolean),
+            features: vec![note.clone()],
+            rows_per_unit: 1,
+            text: Some(TextEmbedding { buckets: 1 << 16, width: 8 }),
+        };
+        let schema =
+            TableSchema { unit_column: "patient".to_owned(), columns: vec![rows.target.clone(), note.clone()] };
+        let report = add(&options(folder.path(), path, schema), None, &SilentProgress).unwrap();
+        assert_eq!((report.rows, report.quarantine.summary()), (2, "1 with a text that is too long".to_owned()));
+        let table = TableReader::open(&folder.path().join("visits")).unwrap();
+        let read = LabelledRows::read(&table, &rows, 1).unwrap();
+        assert_eq!((read.units(), read.inputs()), (2, 4));
+        let order = if read.unit(0).1 == [1] { [0, 1] } else { [1, 0] };
+        let [words, nothing] = order.map(|unit| read.unit(unit).0);
+        let grams = note.kind.encode_text("much  BETTER").into_iter();
+        let buckets = grams.map(|code| select_code_bucket(code, 1 << 16) as f32);
+        let expected: Vec<f32> = buckets.chain([NO_GRAM]).collect();
+        assert_eq!((words, nothing), (&expected[..], &[NO_GRAM; 4][..]));
+        let mut other = rows;
+        other.features[0].kind = ColumnKind::Text { most_grams: 4, characters: true };
+        assert!(matches!(LabelledRows::read(&table, &other, 1), Err(TableError::OtherSchema { .. })));
     }
 
     #[test]

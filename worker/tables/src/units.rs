@@ -1,6 +1,7 @@
 //! Streams the units of a table: the rows of one unit at a time, in keyed order, with the columns that a job uses.
 
 use std::fs::File;
+use std::ops::Range;
 use std::path::Path;
 
 use arrow::array::{Array, AsArray, FixedSizeBinaryArray, Int64Array, RecordBatch};
@@ -32,7 +33,7 @@ impl UnitRows {
         self.id
     }
 
-    /// Returns the codes of each row, in the order of the job's columns.
+    /// Returns the codes of each row, in the order of the job's columns: one of each column, or several of a text.
     pub fn rows(&self) -> impl Iterator<Item = &[Option<i64>]> + Clone {
         (0..self.count).map(|row| &self.codes[row * self.width..(row + 1) * self.width])
     }
@@ -44,19 +45,20 @@ impl UnitRows {
 }
 
 impl TableReader {
-    /// Returns the positions of a job's columns in this table.
+    /// Returns the positions of the codes of a job's columns in this table.
     ///
     /// # Errors
     /// [`TableError::OtherSchema`] if the table has no such column, or declares it otherwise than the job.
     pub fn find_columns(&self, columns: &[TableColumn]) -> Result<Vec<usize>, TableError> {
         let find = |column: &TableColumn| match self.meta().schema.find_column(&column.name) {
-            Some((position, kind)) if *kind == column.kind => Ok(position),
+            Some((position, kind)) if *kind == column.kind => Ok(self.meta().schema.code_positions(position)),
             _ => Err(TableError::OtherSchema { name: self.meta().name.clone(), column: column.name.clone() }),
         };
-        columns.iter().map(find).collect()
+        let ranges: Vec<Range<usize>> = columns.iter().map(find).collect::<Result<_, _>>()?;
+        Ok(ranges.into_iter().flatten().collect())
     }
 
-    /// Calls `visit` with the rows of each unit, one unit after another. `columns` are positions in the schema. Memory:
+    /// Calls `visit` with the rows of each unit, one unit after another. `columns` are positions of codes. Memory:
     /// one batch and the rows of one unit.
     ///
     /// # Errors

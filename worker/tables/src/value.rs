@@ -80,7 +80,23 @@ impl ColumnEncoder {
         &self.kind
     }
 
-    /// Returns the code of a value.
+    /// Appends the codes of a value, [`ColumnKind::code_count`] of them. Returns false for a text that is not declared.
+    ///
+    /// # Errors
+    /// The reason why its row cannot be used.
+    pub fn encode_codes(&self, value: &SourceValue, codes: &mut Vec<Option<i64>>) -> Result<bool, RejectReason> {
+        if let (ColumnKind::Text { .. }, SourceValue::Text(text)) = (&self.kind, value) {
+            let grams = self.kind.encode_text(text).into_iter().map(Some);
+            codes.extend(grams.chain(std::iter::repeat(None)).take(self.kind.code_count()));
+            return Ok(true);
+        }
+        let code = self.encode(value)?;
+        let first = if let Code::Value(code) = code { Some(code) } else { None };
+        codes.extend(std::iter::once(first).chain(std::iter::repeat(None)).take(self.kind.code_count()));
+        Ok(code != Code::Undeclared)
+    }
+
+    /// Returns the code of a value; that of a text is [`Self::encode_codes`]'s alone.
     ///
     /// # Errors
     /// The reason why its row cannot be used.
@@ -117,6 +133,7 @@ impl ColumnEncoder {
             }
             (ColumnKind::Date { .. }, SourceValue::Instant(seconds)) => self.encode_instant(*seconds)?,
             (ColumnKind::Date { .. }, _) => return Err(RejectReason::Date),
+            (ColumnKind::Text { .. }, _) => return Err(RejectReason::Encoding),
         };
         Ok(Code::Value(found))
     }
@@ -149,6 +166,7 @@ impl ColumnEncoder {
                 _ => return Err(RejectReason::Date),
             },
             ColumnKind::Category { .. } => return Ok(self.find_category(text)),
+            ColumnKind::Text { .. } => return Err(RejectReason::Encoding),
         };
         Ok(Code::Value(code))
     }

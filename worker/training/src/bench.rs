@@ -3,6 +3,7 @@
 //! The benchmark generates its own data, so it needs no clearance. The noisy vector that it computes has no sendable
 //! type.
 
+mod rows;
 mod stages;
 
 use std::time::Instant;
@@ -22,6 +23,7 @@ use super::sampler::Sampler;
 use crate::model::gradient::{Engine, Example, Unit};
 use crate::model::{Model, ModelShape, Normalizer};
 
+pub use rows::RowTraining;
 pub(crate) use stages::StageClock;
 pub use stages::StageTimes;
 

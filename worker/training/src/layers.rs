@@ -21,6 +21,7 @@ pub mod combine;
 pub mod conv1d;
 pub mod dense;
 pub mod embedding;
+pub mod embedding_bag;
 mod host;
 pub mod layer_norm;
 pub mod layout;
@@ -39,7 +40,7 @@ use burn::tensor::Tensor;
 
 pub use layout::Layout;
 pub use parameters::Parameters;
-pub use piece::{BlockFill, Gradient, GradientPiece, GradientSink, MatrixBlock};
+pub use piece::{BlockFill, Gradient, GradientPiece, GradientSink, MatrixBlock, SparseFill};
 pub use stack::Stack;
 
 /// The outputs that a caller requests from a backward pass.

@@ -1,11 +1,13 @@
 //! The acoustic model and its gradients: features → (convolution over frames) → recurrent layers → (layer norm) →
-//! linear → senone classes. A model of rows of tables has dense layers instead, or none: each row is a frame.
+//! linear → senone classes. A model of rows of tables has dense layers instead, or none: each row is a frame. Its texts
+//! pass through an embedding first.
 //!
 //! Parameters are one flat vector, so a gradient is a vector, an average is a vector and a step is a loop. The matrices
 //! of the model's parts lie in it one after another, row-major:
 //!
 //! | part | shape | rows |
 //! |---|---|---|
+//! | `embedding` | `[buckets, width]` | the vectors of n-grams, of a model of rows with texts |
 //! | `context` | `[frames · inputs + 1, hidden]` | inputs of each frame seen, the earliest first, then the bias |
 //! | `layer1` … `layer4` | `[fed + 1 + hidden, gates · hidden]` for each direction | its input, bias, its previous
 //! output; columns: gates i, f, g, o of an LSTM, reset, update, candidate of a GRU |
@@ -39,7 +41,7 @@ use undertone_api::job::dp_sgd::ModelParts;
 use crate::layers::Layer as _;
 
 pub use file::ModelError;
-pub use shape::ModelShape;
+pub use shape::{ModelShape, TextShape};
 pub use tally::FrameTally;
 pub use usage::{FeatureSettings, ModelUsage};
 

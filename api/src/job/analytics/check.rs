@@ -10,7 +10,7 @@ use super::statistic::LEVELS;
 use crate::dataset::{Dataset, DatasetContent, Visibility};
 use crate::job::check::check_range;
 use crate::problem::Violation;
-use crate::table::{MOST_COLUMNS, TableSchema};
+use crate::table::{ColumnKind, MOST_COLUMNS, TableSchema};
 
 /// The most participants in a job.
 const MOST_PARTICIPANTS: usize = 100;
@@ -103,6 +103,13 @@ fn check_columns(spec: &Spec, datasets: &[Dataset], say: &mut impl FnMut(&str, S
         }
         if let Some((field, text)) = column.find_problem() {
             say(&format!("columns.{index}.{field}"), text);
+            is_valid = false;
+        }
+        if let ColumnKind::Text { .. } = column.kind {
+            say(
+                &format!("columns.{index}.kind"),
+                "another kind: texts train models, and have no statistics".to_owned(),
+            );
             is_valid = false;
         }
         let tables = datasets.iter().filter(|dataset| spec.is_participant(dataset.id));

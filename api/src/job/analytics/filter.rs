@@ -275,5 +275,6 @@ fn describe_values(kind: &ColumnKind) -> String {
         ColumnKind::Real { step, .. } => format!("a multiple of {step}"),
         ColumnKind::Category { .. } => "a declared value".to_owned(),
         ColumnKind::Date { .. } => "a date as 2026-01-31".to_owned(),
+        ColumnKind::Text { .. } => "no value: texts have no statistics".to_owned(),
     }
 }

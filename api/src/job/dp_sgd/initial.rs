@@ -51,7 +51,7 @@ fn list_differences(proposed: &AcousticModel, file: &AcousticModel) -> Vec<(&'st
     // Equal columns have equal inputs; the most rows of a unit are no part of the model.
     let rows = |model: &AcousticModel| match &model.rows {
         None => "none".to_owned(),
-        Some(rows) => serde_json::to_string(&(&rows.target, &rows.features)).unwrap_or_default(),
+        Some(rows) => serde_json::to_string(&(&rows.target, &rows.features, &rows.text)).unwrap_or_default(),
     };
     let all = [
         ("rows", rows(file), rows(proposed)),

@@ -2,11 +2,13 @@
 //!
 //! In order from the input to the output, the optional ones only if requested: `context` (a convolution over
 //! neighbouring frames), `layer1` to `layer4` (recurrent), `normalize` (layer norm), `output` (linear, to the classes).
-//! A model of rows of tables has dense layers with tanh as `layer1` to `layer4`. Batch norm is excluded: its statistics mix the units of a batch, so that no unit has a gradient of its own to clip.
+//! A model of rows of tables has dense layers with tanh as `layer1` to `layer4`, and before them `embedding` (the vectors
+//! of hashed n-grams) if a column is a text. Batch norm is excluded: its statistics mix the units of a batch, so that no
+//! unit has a gradient of its own to clip.
 
 use serde::{Deserialize, Serialize};
 
-use super::rows::RowColumns;
+use super::rows::{RowColumns, TextEmbedding};
 
 /// The recurrent cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
@@ -110,15 +112,18 @@ impl AcousticModel {
     /// Returns the model's parts, from the input to the output.
     pub fn parts(&self) -> ModelParts {
         let layers = ModelPart::LAYERS.into_iter().take(self.layers as usize);
+        let has_text = self.rows.as_ref().is_some_and(|rows| rows.text.is_some());
+        let embedding = has_text.then_some(ModelPart::Embedding);
         let context = self.context.is_some().then_some(ModelPart::Context);
         let normalize = self.normalize.then_some(ModelPart::Normalize);
-        context.into_iter().chain(layers).chain(normalize).chain([ModelPart::Output]).collect()
+        embedding.into_iter().chain(context).chain(layers).chain(normalize).chain([ModelPart::Output]).collect()
     }
 
     /// Returns the parameters of one part, for data of `inputs` coefficients and `classes` classes; 0 for an absent
     /// part. Saturates for an unchecked model.
     pub fn part_parameters(&self, part: ModelPart, inputs: u32, classes: u32) -> u64 {
-        let inputs = u64::from(inputs);
+        let embedded = self.rows.as_ref().and_then(|rows| rows.embedded_width());
+        let inputs = embedded.unwrap_or(u64::from(inputs));
         let hidden = u64::from(self.hidden);
         let classes = u64::from(classes);
         let directions = if self.bidirectional { 2 } else { 1 };
@@ -138,6 +143,7 @@ impl AcousticModel {
             (fed + hidden + 1).saturating_mul(hidden).saturating_mul(gates * directions)
         };
         match part {
+            ModelPart::Embedding => self.rows.as_ref().and_then(|rows| rows.text).map_or(0, TextEmbedding::parameters),
             ModelPart::Context => {
                 inputs.saturating_mul(self.context.unwrap_or(0).into()).saturating_add(1).saturating_mul(hidden)
             }
@@ -159,6 +165,8 @@ impl AcousticModel {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Part))]
 #[serde(rename_all = "snake_case")]
 pub enum ModelPart {
+    /// The vectors of hashed n-grams of texts.
+    Embedding,
     /// The convolution over neighbouring frames.
     Context,
     /// The first recurrent layer, both directions.
@@ -177,14 +185,23 @@ pub enum ModelPart {
 
 impl ModelPart {
     /// Every part, from the input to the output.
-    pub const ALL: [Self; 7] =
-        [Self::Context, Self::Layer1, Self::Layer2, Self::Layer3, Self::Layer4, Self::Normalize, Self::Output];
+    pub const ALL: [Self; 8] = [
+        Self::Embedding,
+        Self::Context,
+        Self::Layer1,
+        Self::Layer2,
+        Self::Layer3,
+        Self::Layer4,
+        Self::Normalize,
+        Self::Output,
+    ];
     /// The recurrent layers, in order.
     pub const LAYERS: [Self; 4] = [Self::Layer1, Self::Layer2, Self::Layer3, Self::Layer4];
 
-    /// Returns the name in a spec: `context`, `layer1` to `layer4`, `normalize`, `output`.
+    /// Returns the name in a spec: `embedding`, `context`, `layer1` to `layer4`, `normalize`, `output`.
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Embedding => "embedding",
             Self::Context => "context",
             Self::Layer1 => "layer1",
             Self::Layer2 => "layer2",
@@ -272,7 +289,7 @@ mod tests {
         };
         let sizes: Vec<u64> = ModelPart::ALL.into_iter().map(|part| model.part_parameters(part, 3, 11)).collect();
         let gru = |fed: u64| 2 * 3 * 7 * (fed + 7 + 1);
-        assert_eq!(sizes, [7 * 3 * 5 + 7, gru(7), gru(14), 0, 0, 28, 11 * 15]);
+        assert_eq!(sizes, [0, 7 * 3 * 5 + 7, gru(7), gru(14), 0, 0, 28, 11 * 15]);
         assert_eq!(model.parameters(model.parts(), 3, 11), sizes.iter().sum::<u64>());
     }
 

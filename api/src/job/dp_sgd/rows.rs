@@ -8,6 +8,10 @@
 //! |---|---|
 //! | integer, real, date, boolean | one: the declared range, mapped to -1 to 1; 0 if the value is missing |
 //! | category | one for each declared value: 1 for the row's own, else 0; zeros if the value is missing |
+//! | text | the rows of its n-grams in the embedding, after the inputs of all other columns; -1 where there are no more |
+//!
+//! The embedding has one table of vectors for all texts. The first layer replaces the n-grams of each text by the mean of
+//! their vectors, or by zeros if there are none ([`TextEmbedding`]).
 //!
 //! The target is a boolean or a category (softmax and cross-entropy), or an integer or a real number (squared error, with
 //! the declared range mapped to -1 to 1). A row without a target is not used.
@@ -15,6 +19,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{AcousticModel, RecurrentCell, TrainingLoss};
+use crate::table::grams::select_code_bucket;
 use crate::table::{ColumnKind, MOST_COLUMNS, TableColumn};
 
 /// The most inputs of a model of rows.
@@ -23,6 +28,31 @@ pub const MOST_ROW_INPUTS: u32 = 65_536;
 pub const MOST_ROWS_PER_UNIT: u32 = 1000;
 /// The greatest level of a number as a target: its range has 65,536 levels, which a label of 16 bits counts.
 pub const TARGET_LEVELS: u16 = u16::MAX;
+
+/// The least and the most rows of an embedding: an `f32` represents each of their numbers.
+pub(super) const BUCKETS: (u32, u32) = (2, 1 << 20);
+/// The most numbers of a vector of an embedding.
+pub(super) const MOST_WIDTH: u32 = 256;
+
+/// The embedding of texts: a table of trained vectors, one for all n-grams with the same bucket of their hash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = DpSgdText))]
+#[serde(deny_unknown_fields)]
+pub struct TextEmbedding {
+    /// The vectors: 2 to 1,048,576. N-grams of the same bucket share a vector.
+    #[cfg_attr(feature = "openapi", schema(minimum = 2, maximum = 1_048_576))]
+    pub buckets: u32,
+    /// The numbers of a vector: 1 to 256.
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 256))]
+    pub width: u32,
+}
+
+impl TextEmbedding {
+    /// Returns the number of parameters.
+    pub(super) fn parameters(self) -> u64 {
+        u64::from(self.buckets) * u64::from(self.width)
+    }
+}
 
 /// The columns of a model of rows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -38,12 +68,43 @@ pub struct RowColumns {
     /// The most rows of a unit in training: 1 to 1,000. Of a unit with more, the first in the site's keyed order are used.
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 1000))]
     pub rows_per_unit: u32,
+    /// The embedding of the features that are texts. Absent without such features.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<TextEmbedding>,
 }
 
 impl RowColumns {
     /// Returns the number of inputs of a row. Saturates for unchecked columns.
     pub fn inputs(&self) -> u32 {
+        self.plain_inputs().saturating_add(self.texts().saturating_mul(self.grams_per_text()))
+    }
+
+    /// Returns the number of inputs of the columns that are no texts.
+    fn plain_inputs(&self) -> u32 {
         self.features.iter().map(|column| count_inputs(&column.kind)).fold(0, u32::saturating_add)
+    }
+
+    /// Returns the number of features that are texts.
+    pub fn texts(&self) -> u32 {
+        self.gram_limits().count() as u32
+    }
+
+    /// Returns the number of inputs of each text: the most n-grams of any.
+    pub fn grams_per_text(&self) -> u32 {
+        self.gram_limits().max().unwrap_or(0)
+    }
+
+    fn gram_limits(&self) -> impl Iterator<Item = u32> {
+        self.features.iter().filter_map(|column| match column.kind {
+            ColumnKind::Text { most_grams, .. } => Some(most_grams),
+            _ => None,
+        })
+    }
+
+    /// Returns the numbers of a row after the embedding; `None` without an embedding.
+    pub(super) fn embedded_width(&self) -> Option<u64> {
+        let TextEmbedding { width, .. } = self.text?;
+        Some(u64::from(self.plain_inputs()) + u64::from(self.texts()) * u64::from(width))
     }
 
     /// Returns the outputs of the model: one for each value of a target with values, 1 for a number.
@@ -51,7 +112,10 @@ impl RowColumns {
         match &self.target.kind {
             ColumnKind::Boolean => 2,
             ColumnKind::Category { values } => u32::try_from(values.len()).unwrap_or(u32::MAX),
-            ColumnKind::Integer { .. } | ColumnKind::Real { .. } | ColumnKind::Date { .. } => 1,
+            ColumnKind::Integer { .. }
+            | ColumnKind::Real { .. }
+            | ColumnKind::Date { .. }
+            | ColumnKind::Text { .. } => 1,
         }
     }
 
@@ -59,9 +123,10 @@ impl RowColumns {
     pub const fn loss(&self) -> TrainingLoss {
         match self.target.kind {
             ColumnKind::Boolean | ColumnKind::Category { .. } => TrainingLoss::CrossEntropy,
-            ColumnKind::Integer { .. } | ColumnKind::Real { .. } | ColumnKind::Date { .. } => {
-                TrainingLoss::SquaredError
-            }
+            ColumnKind::Integer { .. }
+            | ColumnKind::Real { .. }
+            | ColumnKind::Date { .. }
+            | ColumnKind::Text { .. } => TrainingLoss::SquaredError,
         }
     }
 
@@ -70,18 +135,30 @@ impl RowColumns {
         self.features.iter().chain([&self.target]).cloned().collect()
     }
 
-    /// Appends the inputs of a row with these codes of the features, in their order.
+    /// Appends the inputs of a row with these codes of the features, in their order: those of the texts after all others.
     ///
     /// A code outside the declared range counts as the nearest end of it.
     pub fn encode_features(&self, codes: &[Option<i64>], inputs: &mut Vec<f32>) {
-        for (column, code) in self.features.iter().zip(codes) {
-            if let ColumnKind::Category { values } = &column.kind {
-                let own = code.and_then(|code| usize::try_from(code).ok());
-                inputs.extend((0..values.len()).map(|place| if own == Some(place) { 1.0 } else { 0.0 }));
-            } else {
+        let mut rest = codes;
+        let mut texts = Vec::new();
+        for column in &self.features {
+            let (own, after) = rest.split_at(column.kind.code_count().min(rest.len()));
+            rest = after;
+            let code = own.first().copied().flatten();
+            match &column.kind {
+                ColumnKind::Text { .. } => texts.push(own),
+                ColumnKind::Category { values } => {
+                    let own = code.and_then(|code| usize::try_from(code).ok());
+                    inputs.extend((0..values.len()).map(|place| if own == Some(place) { 1.0 } else { 0.0 }));
+                }
                 // Within ±1, so that the conversion loses digits alone.
-                inputs.push(code.map_or(0.0, |code| scale(&column.kind, code)) as f32);
+                kind => inputs.push(code.map_or(0.0, |code| scale(kind, code)) as f32),
             }
+        }
+        let buckets = self.text.map_or(0, |text| text.buckets);
+        for own in texts {
+            let grams = own.iter().map(|code| code.map_or(NO_GRAM, |code| select_code_bucket(code, buckets) as f32));
+            inputs.extend(grams.chain(std::iter::repeat(NO_GRAM)).take(self.grams_per_text() as usize));
         }
     }
 
@@ -119,6 +196,9 @@ impl RowColumns {
     }
 }
 
+/// The input in the place of an n-gram that a text does not have.
+pub const NO_GRAM: f32 = -1.0;
+
 /// Returns the prediction that a level of a numeric target asks for: -1 to 1.
 pub fn level_value(level: u16) -> f32 {
     f32::from(level) / f32::from(TARGET_LEVELS) * 2.0 - 1.0
@@ -128,6 +208,7 @@ fn count_inputs(kind: &ColumnKind) -> u32 {
     match kind {
         ColumnKind::Category { values } => u32::try_from(values.len()).unwrap_or(u32::MAX),
         ColumnKind::Boolean | ColumnKind::Integer { .. } | ColumnKind::Real { .. } | ColumnKind::Date { .. } => 1,
+        ColumnKind::Text { .. } => 0,
     }
 }
 
@@ -163,7 +244,7 @@ pub(super) const MOST_FEATURES: usize = MOST_COLUMNS - 1;
 
 #[cfg(test)]
 mod tests {
-    use super::{RowColumns, TARGET_LEVELS, level_value};
+    use super::{NO_GRAM, RowColumns, TARGET_LEVELS, TextEmbedding, level_value};
     use crate::job::dp_sgd::{AcousticModel, ModelPart, TrainingLoss};
     use crate::table::{ColumnKind, TableColumn};
 
@@ -178,7 +259,7 @@ mod tests {
             column("ward", ColumnKind::Category { values }),
             column("smokes", ColumnKind::Boolean),
         ];
-        RowColumns { target: column("risk", target), features, rows_per_unit: 4 }
+        RowColumns { target: column("risk", target), features, rows_per_unit: 4, text: None }
     }
 
     #[test]
@@ -196,6 +277,25 @@ mod tests {
         let wide = RowColumns { features: vec![column("wide", wide)], ..rows };
         wide.encode_features(&[Some(i64::MAX)], &mut inputs);
         assert_eq!(inputs, [1.0]);
+    }
+
+    #[test]
+    fn texts_are_buckets_after_all_other_inputs() {
+        let mut rows = rows(ColumnKind::Boolean);
+        rows.features.insert(0, column("note", ColumnKind::Text { most_grams: 2, characters: false }));
+        rows.features.push(column("reason", ColumnKind::Text { most_grams: 3, characters: true }));
+        rows.text = Some(TextEmbedding { buckets: 16, width: 4 });
+        let codes = [Some((1 << 52) - 1), None, Some(75), Some(1), Some(0), Some(0), Some(1 << 51), Some(1 << 50)];
+        let mut inputs = Vec::new();
+        rows.encode_features(&codes, &mut inputs);
+        assert_eq!(inputs, [0.5, 0.0, 1.0, 0.0, -1.0, 15.0, NO_GRAM, NO_GRAM, 0.0, 8.0, 4.0]);
+        assert_eq!((rows.inputs(), rows.texts(), rows.grams_per_text()), (11, 2, 3));
+        let model = AcousticModel::from_rows(rows.clone(), 1, 7);
+        let sizes: Vec<u64> = model.parts().iter().map(|part| model.part_parameters(part, 11, 2)).collect();
+        assert_eq!(sizes, [16 * 4, (5 + 2 * 4 + 1) * 7, 8 * 2]);
+        assert_eq!(model.parts().iter().next(), Some(ModelPart::Embedding));
+        let linear = AcousticModel::from_rows(rows, 0, 0);
+        assert_eq!(linear.parameters(linear.parts(), 11, 2), 64 + 14 * 2);
     }
 
     #[test]

@@ -114,8 +114,12 @@ fn full() -> Spec {
     let column = |kind| crate::table::TableColumn { name: "age".to_owned(), kind };
     let rows = super::RowColumns {
         target: column(crate::table::ColumnKind::Boolean),
-        features: vec![column(crate::table::ColumnKind::Integer { least: 0, most: 100 })],
+        features: vec![
+            column(crate::table::ColumnKind::Integer { least: 0, most: 100 }),
+            column(crate::table::ColumnKind::Text { most_grams: 20, characters: true }),
+        ],
         rows_per_unit: 8,
+        text: Some(super::TextEmbedding { buckets: 64, width: 8 }),
     };
     Spec {
         unit,

@@ -61,7 +61,7 @@ fn write_drift(schema: &TableSchema) -> Option<String> {
             let edges: Vec<String> = (0..=DRIFT_PARTS).map(|part| edge(part).to_string()).collect();
             Some(format!("histogram({}, {})", column.name, edges.join(", ")))
         }
-        ColumnKind::Date { .. } => None,
+        ColumnKind::Date { .. } | ColumnKind::Text { .. } => None,
     };
     let items: Vec<String> = schema.columns.iter().filter_map(histogram).take(MOST_COLUMNS).collect();
     (!items.is_empty()).then(|| format!("SELECT {}\nFROM rows\nGROUP BY {SITE}", items.join(", ")))
@@ -88,6 +88,7 @@ fn write_table_one(schema: &TableSchema) -> String {
             ColumnKind::Integer { .. } | ColumnKind::Real { .. } => items.push(format!("variance({name})")),
             ColumnKind::Boolean | ColumnKind::Category { .. } => items.push(format!("histogram({name})")),
             ColumnKind::Date { .. } => items.push(format!("median({name})")),
+            ColumnKind::Text { .. } => {}
         }
     }
     format!("SELECT {}\nFROM rows", items.join(", "))

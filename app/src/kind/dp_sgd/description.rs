@@ -4,7 +4,7 @@ use undertone_api::id::DatasetId;
 use undertone_api::job::Charge;
 use undertone_api::job::dp_sgd::{
     AcousticModel, Arm, Clipping, ModelPart, ModelParts, Noise, Optimizer, Precision, RateSchedule, RecurrentCell,
-    Rounds, RowColumns, SelectionOptions, Spec, TrainingLoss,
+    Rounds, RowColumns, SelectionOptions, Spec, TextEmbedding, TrainingLoss,
 };
 use undertone_privacy::correlated::BandedEncoder;
 use undertone_privacy::{Event, SamplingRate};
@@ -14,6 +14,7 @@ use crate::words;
 /// Describes a part of a model.
 pub(super) const fn part_name(part: ModelPart) -> &'static str {
     match part {
+        ModelPart::Embedding => "the embedding",
         ModelPart::Context => "the convolution",
         ModelPart::Layer1 => "the first hidden layer",
         ModelPart::Layer2 => "the second hidden layer",
@@ -71,6 +72,13 @@ fn describe_rows(model: &AcousticModel, rows: &RowColumns) -> String {
     };
     let norm = if model.normalize { ", layer norm" } else { "" };
     let loss = if model.loss == TrainingLoss::SquaredError { "squared error" } else { "cross-entropy" };
+    let layers = match rows.text {
+        Some(TextEmbedding { buckets, width }) => {
+            let (buckets, width) = (words::count(buckets.into()), words::count(width.into()));
+            format!("{buckets} vectors of {width} numbers for n-grams of texts, {layers}")
+        }
+        None => layers,
+    };
     format!(
         "{layers}{norm}; predicts {} from {} ({}), {loss}; at most {} of each unit",
         rows.target.name,

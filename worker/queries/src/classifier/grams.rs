@@ -1,30 +1,10 @@
-//! Texts as hashed n-grams (Weinberger et al. 2009; Joulin et al. 2017).
-//!
-//! A text is lower-cased and split at white space. Each word gives these grams: the word itself, and the runs of 3, 4
-//! and 5 characters of the word in angle brackets. Each pair of neighbouring words gives one more gram. Each gram maps
-//! to one of the table's rows by a hash that is the same on every machine and in every version, because a saved
-//! classifier must give the same results everywhere. The hash need not be secret: this module hashes only visible
-//! texts, and a collision costs a little accuracy.
+//! Texts as hashed n-grams: each gram of a word ([`visit_word_grams`]) is a row of the classifier's table. This module
+//! hashes only visible texts, and a collision costs a little accuracy.
 
-use std::ops::Range;
+use undertone_api::table::grams::{select_bucket, visit_word_grams};
 
-use xxhash_rust::xxh3::xxh3_64_with_seed;
-
-/// Lengths of the character runs.
-const RUNS: Range<usize> = 3..6;
-/// Longest prefix of a word that is used, in characters. Longer strings are not words.
-const LONGEST: usize = 40;
 /// Largest number of words of a text that are used.
 const WORDS: usize = 400;
-
-/// The kind of a gram. Grams of different kinds have different hashes.
-#[derive(Debug, Clone, Copy)]
-#[repr(u64)]
-enum GramKind {
-    Word = 1,
-    Pair = 2,
-    Run = 3,
-}
 
 /// The rows of a text, word by word.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -52,23 +32,7 @@ impl HashedGrams {
     }
 
     fn word(&mut self, word: &str, before: Option<&str>, buckets: usize) {
-        let mut add = |kind: GramKind, gram: &str| {
-            let hash = xxh3_64_with_seed(gram.as_bytes(), kind as u64);
-            // The high bits of a product: uniform for any number of rows.
-            self.rows.push(((u128::from(hash) * buckets as u128) >> 64) as u32);
-        };
-        let framed: String =
-            std::iter::once('<').chain(word.chars().take(LONGEST)).chain(std::iter::once('>')).collect();
-        add(GramKind::Word, &framed);
-        if let Some(before) = before {
-            add(GramKind::Pair, &format!("{before} {word}"));
-        }
-        let starts: Vec<usize> = framed.char_indices().map(|(at, _)| at).chain([framed.len()]).collect();
-        for run in RUNS {
-            for window in starts.windows(run + 1) {
-                add(GramKind::Run, &framed[window[0]..window[run]]);
-            }
-        }
+        visit_word_grams(word, before, true, &mut |hash| self.rows.push(select_bucket(hash, buckets)));
         self.ends.push(self.rows.len() as u32);
     }
 

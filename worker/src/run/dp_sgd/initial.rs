@@ -85,7 +85,8 @@ fn check_loss(model: &Model, loss: TrainingLoss) -> Result<(), TrainingError> {
 /// Checks that a model of rows reads and predicts the columns of the spec: equal inputs of other columns have other
 /// meanings.
 fn check_columns(model: &Model, rows: Option<&RowColumns>) -> Result<(), TrainingError> {
-    let text = |rows: &RowColumns| serde_json::to_string(&(&rows.target, &rows.features)).unwrap_or_default();
+    let text =
+        |rows: &RowColumns| serde_json::to_string(&(&rows.target, &rows.features, &rows.text)).unwrap_or_default();
     match (model.usage().rows.as_deref(), rows) {
         (Some(file), Some(expected)) if text(file) != text(expected) => {
             Err(TrainingError::InitialLayers { field: "rows", file: text(file), expected: text(expected) })
@@ -103,10 +104,11 @@ const fn loss_name(loss: TrainingLoss) -> &'static str {
 }
 
 /// Returns the dimensions of a model by the names of the fields of a spec.
-fn describe_shape(shape: &ModelShape) -> [(&'static str, String); 8] {
+fn describe_shape(shape: &ModelShape) -> [(&'static str, String); 9] {
     let cell = if shape.cell == RecurrentCell::Gru { "gru" } else { "lstm" };
     [
         ("rows", if shape.dense { "given" } else { "none" }.to_owned()),
+        ("text", shape.text.map_or_else(|| "none".to_owned(), |text| format!("{} × {}", text.buckets, text.width))),
         ("hidden", shape.hidden.to_string()),
         ("cell", cell.to_owned()),
         ("layers", shape.layers.to_string()),

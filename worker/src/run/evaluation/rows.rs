@@ -18,9 +18,10 @@ use crate::dp::class_logits::ClassLogits;
 use crate::speech::model::gradient::{Engine, Example};
 use crate::speech::model::{Model, ModelError};
 use crate::tables::dataset::TableReader;
+use crate::tables::quarantine::RejectReason;
 use crate::tables::rows::LabelledRows;
 use crate::tables::source::{SourceOptions, SourceRow, SourceStep, open_source};
-use crate::tables::value::{Code, ColumnEncoder};
+use crate::tables::value::ColumnEncoder;
 
 /// The rows that pass through the model together.
 const BATCH: usize = 4096;
@@ -159,15 +160,7 @@ impl RowModel {
                 let codes = match step {
                     SourceStep::End => break,
                     SourceStep::Rejected(reason) => Err(reason),
-                    SourceStep::Row => {
-                        let code = |(encoder, value): (&ColumnEncoder, _)| {
-                            Ok(match encoder.encode(value)? {
-                                Code::Value(code) => Some(code),
-                                Code::Missing | Code::Undeclared => None,
-                            })
-                        };
-                        encoders.iter().zip(&row.values).map(code).collect::<Result<Vec<_>, _>>()
-                    }
+                    SourceStep::Row => encode_row(&encoders, &row),
                 };
                 match codes {
                     Ok(codes) => {
@@ -221,6 +214,15 @@ impl RowModel {
         batch.features.clear();
         Ok(())
     }
+}
+
+/// Returns the codes of a row's features.
+fn encode_row(encoders: &[ColumnEncoder], row: &SourceRow) -> Result<Vec<Option<i64>>, RejectReason> {
+    let mut codes = Vec::new();
+    for (encoder, value) in encoders.iter().zip(&row.values) {
+        encoder.encode_codes(value, &mut codes)?;
+    }
+    Ok(codes)
 }
 
 /// Rows between two passes.
@@ -338,6 +340,7 @@ mod tests {
                 column("ward", ColumnKind::Category { values: vec!["a".to_owned(), "b, c".to_owned()] }),
             ],
             rows_per_unit: 1,
+            text: None,
         };
         let spec = AcousticModel::from_rows(columns.clone(), 0, 0);
         let outputs = columns.outputs() as usize;

@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use crate::layers::piece::GridQuantizer;
-use crate::layers::{BlockFill, GradientPiece, GradientSink, Layout, MatrixBlock};
+use crate::layers::{BlockFill, GradientPiece, GradientSink, Layout, MatrixBlock, SparseFill};
 use crate::vector::vectorized;
 
 /// A change of one unit's contribution: its old contribution is subtracted, and it is added with another factor.
@@ -65,6 +65,21 @@ impl GradientSink for SumQuantizer<'_> {
             })
             .collect();
         self.note(squares);
+    }
+
+    /// Adds the units one after another: their coordinates may coincide, and are few.
+    fn sparse(&mut self, at: usize, fill: &SparseFill<'_>) -> bool {
+        for (unit, change) in self.changes.iter().enumerate() {
+            let (take, put) = match (change.take, change.put) {
+                (None, None) => continue,
+                (take, put) => (take.unwrap_or(0.0), put.unwrap_or(0.0)),
+            };
+            fill(unit, &mut |start, values| {
+                let own = &mut self.sum[at + start..at + start + values.len()];
+                self.squares[unit] += quantize::<true>(&mut [own], values, take, put);
+            });
+        }
+        true
     }
 
     /// Distributes the strips over threads. Units are added to a strip's 32-bit integers, which are flushed into the

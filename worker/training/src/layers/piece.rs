@@ -36,12 +36,22 @@ impl MatrixBlock {
 /// false, possibly without writing, if all elements are zero.
 pub type BlockFill<'a> = dyn Fn(usize, &MatrixBlock, &mut [f32]) -> bool + Sync + 'a;
 
+/// Passes the nonzero runs of a unit's gradient to a function: the first coordinate of each run and its values. No
+/// coordinate is in two runs of a unit, which would escape its norm.
+pub type SparseFill<'a> = dyn Fn(usize, &mut dyn FnMut(usize, &[f32])) + 'a;
+
 /// Receives the gradients of all units of a group, block by block.
 pub trait GradientSink {
     /// Receives the gradients of one parameter matrix, `[rows, columns]` row-major, that begins at coordinate `at` of
     /// its part. The sink calls `fill` for the units, in the order and on the threads that it selects. Blocks have the
     /// size `block` (smaller at the edges), so a unit's numbers are computed with the same shapes in any group.
     fn matrix(&mut self, at: usize, shape: [usize; 2], block: [usize; 2], fill: &BlockFill<'_>);
+
+    /// Receives gradients with few nonzero coordinates; the first parameter is coordinate `at` of its part. Returns false if
+    /// the sink cannot use them; then the caller calls [`GradientSink::matrix`].
+    fn sparse(&mut self, _at: usize, _fill: &SparseFill<'_>) -> bool {
+        false
+    }
 
     /// Receives the gradients of a matrix that can be quantized where they are computed, before they are written to
     /// memory. Returns false if the sink cannot use them; then the caller calls [`GradientSink::matrix`].

@@ -49,7 +49,9 @@ impl ModelShape {
         if let Some(frames) = self.context {
             put(&mut stack, ModelPart::Context.name(), Conv1d::new(self.inputs, self.hidden, frames))?;
         }
-        if self.dense && self.layers == 0 {
+        if let Some(embedding) = self.embedding() {
+            put(&mut stack, ModelPart::Embedding.name(), embedding)?;
+        } else if self.dense && self.layers == 0 {
             put(&mut stack, ROWS, IdentityLayer { width: self.inputs })?;
         }
         for (layer, part) in ModelPart::LAYERS.into_iter().enumerate().take(self.layers) {

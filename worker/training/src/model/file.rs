@@ -63,6 +63,7 @@ impl ModelMetadata {
             && (1..=65_536).contains(&shape.classes)
             && (has_layers || is_linear)
             && !(shape.dense && (shape.bidirectional || shape.context.is_some()))
+            && shape.text.is_none_or(|text| shape.dense && text.is_within_limits(shape.inputs))
             && shape.context.is_none_or(|frames| frames % 2 == 1 && (3..=31).contains(&frames));
         if within {
             Ok(*shape)

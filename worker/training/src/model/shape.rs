@@ -3,10 +3,48 @@
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
-use undertone_api::job::dp_sgd::{AcousticModel as Proposed, ModelPart, ModelParts, RecurrentCell};
+use undertone_api::job::dp_sgd::{AcousticModel as Proposed, ModelPart, ModelParts, RecurrentCell, RowColumns};
 
 use super::subset::CoordinateSubset;
+use crate::layers::Layer as _;
+use crate::layers::embedding_bag::EmbeddingBag;
 use crate::layers::output::OutputLayer;
+
+/// The texts of a model of rows: the last inputs of a row, and the table of the vectors of their n-grams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TextShape {
+    /// Texts of a row.
+    pub texts: usize,
+    /// Inputs of a text: the most n-grams.
+    pub grams: usize,
+    /// Vectors of the table.
+    pub buckets: usize,
+    /// Numbers of a vector.
+    pub width: usize,
+}
+
+impl TextShape {
+    /// Returns the texts of declared columns; `None` without an embedding.
+    fn from_columns(columns: &RowColumns) -> Option<Self> {
+        let embedding = columns.text?;
+        Some(Self {
+            texts: columns.texts() as usize,
+            grams: columns.grams_per_text() as usize,
+            buckets: embedding.buckets as usize,
+            width: embedding.width as usize,
+        })
+    }
+
+    /// Returns whether a job can have these texts, in a model with this number of inputs.
+    pub(super) fn is_within_limits(&self, inputs: usize) -> bool {
+        let Self { texts, grams, buckets, width } = *self;
+        (1..=256).contains(&texts)
+            && (1..=1000).contains(&grams)
+            && texts * grams <= inputs
+            && (2..=1 << 20).contains(&buckets)
+            && (1..=256).contains(&width)
+    }
+}
 
 /// Dimensions of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +69,9 @@ pub struct ModelShape {
     /// True for a model of rows: its hidden layers are dense, not recurrent.
     #[serde(default, skip_serializing_if = "is_false")]
     pub dense: bool,
+    /// The texts of a model of rows; `None` without texts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<TextShape>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -42,7 +83,18 @@ impl ModelShape {
     /// Returns the dimensions of the model of the paper: one LSTM layer and an output layer.
     pub const fn plain(inputs: usize, hidden: usize, classes: usize) -> Self {
         let (cell, context) = (RecurrentCell::Lstm, None);
-        Self { inputs, hidden, classes, cell, layers: 1, bidirectional: false, context, normalize: false, dense: false }
+        Self {
+            inputs,
+            hidden,
+            classes,
+            cell,
+            layers: 1,
+            bidirectional: false,
+            context,
+            normalize: false,
+            dense: false,
+            text: None,
+        }
     }
 
     /// Returns the dimensions that a spec requests, for data with this number of coefficients and classes.
@@ -57,6 +109,7 @@ impl ModelShape {
             context: model.context.map(|frames| frames as usize),
             normalize: model.normalize,
             dense: model.rows.is_some(),
+            text: model.rows.as_deref().and_then(TextShape::from_columns),
         }
     }
 
@@ -73,18 +126,30 @@ impl ModelShape {
         }
     }
 
+    /// Returns the layer of the texts of a model of rows.
+    pub(super) fn embedding(&self) -> Option<EmbeddingBag> {
+        let TextShape { texts, grams, buckets, width } = self.text?;
+        let plain = self.inputs.saturating_sub(texts * grams);
+        Some(EmbeddingBag { plain, bags: texts, symbols_per_bag: grams, symbols: buckets, width })
+    }
+
+    /// Returns the numbers of a frame after the embedding.
+    fn embedded(&self) -> usize {
+        self.embedding().map_or(self.inputs, |embedding| embedding.outputs())
+    }
+
     /// Returns the number of inputs per frame of the output layer.
-    pub const fn width(&self) -> usize {
+    pub fn width(&self) -> usize {
         if self.dense && self.layers == 0 {
-            return self.inputs;
+            return self.embedded();
         }
         self.directions() * self.hidden
     }
 
     /// Returns the number of inputs per frame of hidden layer `layer`, counted from 0.
-    pub const fn fed(&self, layer: usize) -> usize {
+    pub fn fed(&self, layer: usize) -> usize {
         match (layer, self.context) {
-            (0, None) => self.inputs,
+            (0, None) => self.embedded(),
             (0, Some(_)) => self.hidden,
             _ => self.width(),
         }
@@ -96,6 +161,7 @@ impl ModelShape {
         let file_name = |part: ModelPart, direction: &str| format!("{}{direction}.weight", part.name());
         let one = |part: ModelPart, shape| (part, file_name(part, ""), shape);
         let mut matrices = Vec::new();
+        matrices.extend(self.text.map(|text| one(ModelPart::Embedding, [text.buckets, text.width])));
         matrices.extend(self.context.map(|frames| one(ModelPart::Context, [frames * self.inputs + 1, self.hidden])));
         for (layer, part) in ModelPart::LAYERS.into_iter().enumerate().take(self.layers) {
             let shape = if self.dense {
@@ -150,7 +216,7 @@ impl ModelShape {
     }
 
     /// Returns the output layer.
-    pub const fn output(&self) -> OutputLayer {
+    pub fn output(&self) -> OutputLayer {
         OutputLayer { inputs: self.width(), classes: self.classes }
     }
 

@@ -7,7 +7,7 @@ use undertone_privacy::PrivacyUnit;
 use super::{check_range, find_dataset};
 use crate::dataset::Dataset;
 use crate::job::JobKind as _;
-use crate::job::dp_sgd::rows::{MOST_FEATURES, MOST_ROW_INPUTS, MOST_ROWS_PER_UNIT, RowColumns};
+use crate::job::dp_sgd::rows::{BUCKETS, MOST_FEATURES, MOST_ROW_INPUTS, MOST_ROWS_PER_UNIT, MOST_WIDTH, RowColumns};
 use crate::job::dp_sgd::{Spec, TrainingLoss};
 use crate::table::{ColumnKind, TableColumn};
 
@@ -36,13 +36,33 @@ pub(super) fn check(spec: &Spec, rows: &RowColumns, datasets: &[Dataset], say: &
     }
     let most = f64::from(MOST_ROWS_PER_UNIT);
     check_range(say, "model.rows.rows_per_unit", f64::from(rows.rows_per_unit), 1.0, most);
+    check_text(rows, say);
     check_columns(spec, rows, datasets, say);
+}
+
+/// Checks that there is an embedding if and only if a feature is a text, and its size.
+fn check_text(rows: &RowColumns, say: &mut impl FnMut(&str, String)) {
+    match rows.text {
+        Some(_) if rows.texts() == 0 => {
+            say("model.rows.text", "an embedding is for features of kind text: leave it out".to_owned());
+        }
+        None if rows.texts() > 0 => {
+            say("model.rows.text", "a feature of kind text needs `buckets` and `width` of its embedding".to_owned());
+        }
+        None => {}
+        Some(text) => {
+            let (least, most) = BUCKETS;
+            check_range(say, "model.rows.text.buckets", text.buckets.into(), least.into(), most.into());
+            check_range(say, "model.rows.text.width", text.width.into(), 1.0, MOST_WIDTH.into());
+        }
+    }
 }
 
 /// Checks that the loss suits the target.
 fn check_loss(spec: &Spec, rows: &RowColumns, say: &mut impl FnMut(&str, String)) {
-    if let ColumnKind::Date { .. } = rows.target.kind {
-        say("model.rows.target", "a boolean, a category, an integer or a real number, not a date".to_owned());
+    if let kind @ (ColumnKind::Date { .. } | ColumnKind::Text { .. }) = &rows.target.kind {
+        let kind = kind.label();
+        say("model.rows.target", format!("a boolean, a category, an integer or a real number, not a {kind}"));
         return;
     }
     if spec.model.loss != rows.loss() {
@@ -104,7 +124,7 @@ mod tests {
     use super::super::tests::{change_of_rows, change_of_speech};
     use crate::dataset::DatasetContent;
     use crate::job::JobKind as _;
-    use crate::job::dp_sgd::{AcousticModel, AuditOptions, RecurrentCell, TrainingLoss};
+    use crate::job::dp_sgd::{AcousticModel, AuditOptions, RecurrentCell, RowColumns, TextEmbedding, TrainingLoss};
     use crate::table::{ColumnKind, TableColumn};
 
     #[test]
@@ -121,6 +141,38 @@ mod tests {
         assert_eq!(settled.units(&datasets[1]), 50, "the declared number of users");
         let (other, _) = change_of_rows(|spec, _| spec.model.layers = 2);
         assert!(settled.model(0).is_some() && settled.model(0) != other.settle(&datasets).model(0));
+    }
+
+    /// Returns the fields reported for a job with a text among its features, and an embedding, after a change.
+    fn text_fields(change: fn(&mut RowColumns)) -> Vec<String> {
+        let (spec, datasets) = change_of_rows(|spec, datasets| {
+            let kind = ColumnKind::Text { most_grams: 20, characters: false };
+            let note = TableColumn { name: "note".to_owned(), kind };
+            for table in datasets.iter_mut().filter_map(|dataset| dataset.table.as_mut()) {
+                table.columns.push(note.clone());
+            }
+            let rows = spec.model.rows.as_mut().expect("a model of rows");
+            rows.features.push(note);
+            rows.text = Some(TextEmbedding { buckets: 64, width: 8 });
+            change(rows);
+        });
+        spec.check(&datasets).into_iter().map(|violation| violation.field).collect()
+    }
+
+    #[test]
+    fn every_violation_of_texts_names_its_field() {
+        assert_eq!(text_fields(|_| ()), [""; 0]);
+        assert_eq!(text_fields(|rows| rows.text = None), ["spec.model.rows.text"]);
+        assert_eq!(text_fields(|rows| drop(rows.features.pop())), ["spec.model.rows.text"]);
+        assert_eq!(text_fields(|rows| rows.text = Some(TextEmbedding { buckets: 2, width: 1 })), [""; 0]);
+        let buckets = "spec.model.rows.text.buckets";
+        assert_eq!(text_fields(|rows| rows.text = Some(TextEmbedding { buckets: 1, width: 8 })), [buckets]);
+        assert_eq!(text_fields(|rows| rows.text = Some(TextEmbedding { buckets: (1 << 20) + 1, width: 1 })), [buckets]);
+        let width = "spec.model.rows.text.width";
+        assert_eq!(text_fields(|rows| rows.text = Some(TextEmbedding { buckets: 64, width: 0 })), [width]);
+        assert_eq!(text_fields(|rows| rows.text = Some(TextEmbedding { buckets: 64, width: 257 })), [width]);
+        let target = text_fields(|rows| rows.target = rows.features.pop().expect("the text"));
+        assert_eq!(target, ["spec.model.rows.target", "spec.model.rows.text"]);
     }
 
     #[test]

@@ -108,8 +108,12 @@ pub(super) fn change_of_rows(change: impl FnOnce(&mut Spec, &mut Vec<Dataset>)) 
     let columns = r#"[{"name":"age","kind":"integer","least":0,"most":100},{"name":"ward","kind":"category","values":["a","b"]},
         {"name":"returns","kind":"boolean"},{"name":"unused","kind":"boolean"}]"#;
     let columns: Vec<crate::table::TableColumn> = serde_json::from_str(columns).unwrap();
-    let rows =
-        super::super::RowColumns { target: columns[2].clone(), features: columns[..2].to_vec(), rows_per_unit: 4 };
+    let rows = super::super::RowColumns {
+        target: columns[2].clone(),
+        features: columns[..2].to_vec(),
+        rows_per_unit: 4,
+        text: None,
+    };
     let mut datasets = datasets();
     for dataset in &mut datasets {
         (dataset.content, dataset.inputs, dataset.classes) = (DatasetContent::Table, 0, 0);

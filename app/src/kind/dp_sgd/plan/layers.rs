@@ -60,6 +60,8 @@ impl ModelLayers {
 #[serde(default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a checkbox of the form")]
 pub struct FrozenParts {
+    /// See [`ModelPart::Embedding`].
+    pub embedding: bool,
     /// See [`ModelPart::Context`].
     pub context: bool,
     /// See [`ModelPart::Layer1`].
@@ -80,6 +82,7 @@ impl FrozenParts {
     /// Returns the flag of a part, which is true if the part is not trained.
     pub fn flag_mut(&mut self, part: ModelPart) -> &mut bool {
         match part {
+            ModelPart::Embedding => &mut self.embedding,
             ModelPart::Context => &mut self.context,
             ModelPart::Layer1 => &mut self.layer1,
             ModelPart::Layer2 => &mut self.layer2,

@@ -1,7 +1,7 @@
 //! A plan's model of rows: the columns as JSON, as the spec states them, because a schema has up to 256 of them.
 
 use undertone_api::dataset::{Dataset, DatasetContent};
-use undertone_api::job::dp_sgd::{AcousticModel, RowColumns};
+use undertone_api::job::dp_sgd::{AcousticModel, ModelParts, RowColumns, TextEmbedding};
 use undertone_api::problem::Violation;
 use undertone_api::table::{ColumnKind, TableSchema};
 
@@ -9,6 +9,8 @@ use super::TrainingPlan;
 
 /// The most rows of a unit in a first plan.
 const ROWS_PER_UNIT: u32 = 10;
+/// The embedding of texts in a first plan: few parameters, because each has noise.
+const TEXT: TextEmbedding = TextEmbedding { buckets: 1024, width: 16 };
 
 /// Returns the columns of a first plan as JSON: the last boolean or category is predicted from all other columns. Empty for
 /// a dataset that is no table, or has no such column.
@@ -21,12 +23,16 @@ fn choose_columns(schema: &TableSchema) -> Option<RowColumns> {
     let has_values = |kind: &ColumnKind| match kind {
         ColumnKind::Boolean => true,
         ColumnKind::Category { values } => values.len() > 1,
-        ColumnKind::Integer { .. } | ColumnKind::Real { .. } | ColumnKind::Date { .. } => false,
+        ColumnKind::Integer { .. } | ColumnKind::Real { .. } | ColumnKind::Date { .. } | ColumnKind::Text { .. } => {
+            false
+        }
     };
     let target = schema.columns.iter().rposition(|column| has_values(&column.kind))?;
     let mut features = schema.columns.clone();
     let target = features.remove(target);
-    Some(RowColumns { target, features, rows_per_unit: ROWS_PER_UNIT })
+    let has_text = features.iter().any(|column| matches!(column.kind, ColumnKind::Text { .. }));
+    let text = has_text.then_some(TEXT);
+    Some(RowColumns { target, features, rows_per_unit: ROWS_PER_UNIT, text })
 }
 
 /// Writes columns as the form shows them.
@@ -38,6 +44,11 @@ impl TrainingPlan {
     /// Returns whether the plan trains a model of rows.
     pub fn is_of_rows(&self) -> bool {
         !self.rows.trim().is_empty()
+    }
+
+    /// Returns the parts of the model, of which the rounds can leave some untrained.
+    pub fn model_parts(&self) -> ModelParts {
+        self.model().unwrap_or_else(|_| self.layers.model(1)).parts()
     }
 
     /// Returns the model of the plan.

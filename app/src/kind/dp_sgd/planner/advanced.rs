@@ -289,7 +289,7 @@ fn render_steps(plan: RwSignal<TrainingPlan>, shown: &TrainingPlan) -> Vec<AnyVi
 fn render_frozen(plan: RwSignal<TrainingPlan>, shown: &TrainingPlan) -> AnyView {
     let mut flags = shown.frozen;
     let parts = ModelPart::ALL.map(|part| {
-        let there = Memo::new(move |_| plan.read().layers.model(1).parts().contains(part));
+        let there = Memo::new(move |_| plan.read().model_parts().contains(part));
         let set = Callback::new(move |value| plan.update(|plan| *plan.frozen.flag_mut(part) = value));
         let tick = render_checkbox(
             format!("plan[frozen][{}]", part.name()),

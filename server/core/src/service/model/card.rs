@@ -90,7 +90,10 @@ pub fn describe_layers(settings: &AcousticModel) -> String {
             0 => "linear".to_owned(),
             layers => format!("{layers} dense layer(s) of {} units with tanh{normalize}", settings.hidden),
         };
-        return format!("{} inputs, {hidden}, {classes} output(s)", rows.inputs());
+        let embedding = rows.text.map_or_else(String::new, |text| {
+            format!("an embedding of {} vectors of {} numbers for n-grams of texts, ", text.buckets, text.width)
+        });
+        return format!("{} inputs, {embedding}{hidden}, {classes} output(s)", rows.inputs());
     }
     let cell = match settings.cell {
         RecurrentCell::Gru => "GRU",
@@ -350,6 +353,11 @@ fn render_commands(record: &ModelRecord, address: &str) -> String {
     } else {
         format!("undertone-worker recognize recording.flac --model {name} {labels}\n")
     };
+    let export = if settings.rows.as_ref().is_some_and(|rows| rows.text.is_some()) {
+        String::new()
+    } else {
+        format!("undertone-worker export {name} --output model.onnx\n")
+    };
     let personalize = if is_of_rows || settings.loss == TrainingLoss::Ctc {
         String::new()
     } else {
@@ -365,7 +373,7 @@ fn render_commands(record: &ModelRecord, address: &str) -> String {
          undertone-server certificate verify certificate.json --model {name}\n\
          {recognize}\
          undertone-worker evaluate {name} --dataset DATASET\n\
-         undertone-worker export {name} --output model.onnx\n\
+         {export}\
          {personalize}\
          ```\n\n\
          To continue the model, propose a `dp_sgd` job with `\"initial_model\": \"{}\"`.",

@@ -1,12 +1,13 @@
 //! Whole runs on the tables of three sites.
 
-use undertone_api::job::dp_sgd::{AcousticModel, Arm, Report, RowColumns, Spec, TrainingLoss};
+use undertone_api::job::dp_sgd::{AcousticModel, Arm, Report, RowColumns, Spec, TextEmbedding, TrainingLoss};
 
 use super::report;
 use super::training::TestTraining;
 use crate::run::RunError;
 use crate::run::evaluation::rows::RowModel;
 use crate::run::fake::CrashPoint;
+use crate::tables::source::SourceOptions;
 
 /// Returns the accuracy and the loss of an arm on the lead's table.
 fn figures(report: &Report, arm: Arm) -> (f64, f64) {
@@ -64,6 +65,35 @@ fn perceptron_learns_classes_and_numbers() {
     let result = RowModel::read(&path).unwrap().unwrap().evaluate(&numbers.data_folder(0), "data-0").unwrap();
     // The range of the target is 1,000, and that of the loss 2.
     assert!((result.rmse.unwrap() - 500.0 * after.sqrt()).abs() < 1.0, "{result:?}");
+}
+
+#[test]
+fn sites_learn_from_texts_and_predict_for_new_ones() {
+    let job = TestTraining::with_tables(|spec| {
+        let rows = rows(spec);
+        rows.features = vec![super::training::columns()[5].clone()];
+        rows.text = Some(TextEmbedding { buckets: 32, width: 4 });
+        spec.warm_start.epochs = 0;
+    });
+    job.run_all();
+    let report = report(&job);
+    let (before, after) = (figures(&report, Arm::Public), figures(&report, Arm::Private));
+    assert!(after.0 > 0.9 && after.1 < before.1, "{before:?} to {after:?}");
+    assert_eq!(report.parameters, 32 * 4 + 5 * 2, "a table of vectors, and a weight for each number and a bias");
+    assert!(job.parameters(1, "private") == job.parameters(0, "private"));
+    let path = job.data_folder(0).with_file_name("model.safetensors");
+    std::fs::write(&path, job.file("model.safetensors")).unwrap();
+    let mut model = RowModel::read(&path).unwrap().expect("a model of rows");
+    assert!(model.evaluate(&job.data_folder(1), "data-1").unwrap().accuracy.unwrap() > 0.9);
+    let input = path.with_file_name("new.csv");
+    std::fs::write(&input, "note\nAgain SEVERE pain\n\"gone, the pain is gone\"\n").unwrap();
+    let mut out = Vec::new();
+    let sources = SourceOptions::Files { paths: vec![input], format: None };
+    assert_eq!(model.predict(&sources, &mut out).unwrap().predicted, 2);
+    let out = String::from_utf8(out).unwrap();
+    let predictions: Vec<&str> = out.lines().skip(1).filter_map(|line| line.split(',').nth(1)).collect();
+    assert_eq!(predictions, ["true", "false"], "{out}");
+    assert!(undertone_onnx::convert(&job.file("model.safetensors")).is_err());
 }
 
 #[test]

@@ -4,7 +4,7 @@
     reason = "tensors are sliced by ranges and cheap to hand over"
 )]
 
-use burn::tensor::{Int, Tensor, activation::sigmoid};
+use burn::tensor::{Int, Tensor, TensorData, activation::sigmoid};
 
 use super::{LayerTest, matrix, ragged};
 use crate::layers::affine::Linear;
@@ -12,6 +12,7 @@ use crate::layers::combine::{ConcatenatedLayers, ReversedLayer};
 use crate::layers::conv1d::Conv1d;
 use crate::layers::dense::Dense;
 use crate::layers::embedding::Embedding;
+use crate::layers::embedding_bag::EmbeddingBag;
 use crate::layers::layer_norm::LayerNorm;
 use crate::layers::recurrent::gru::Gru;
 use crate::layers::recurrent::layers;
@@ -85,6 +86,24 @@ pub(super) fn embedding(parameters: &Tensor<1>, input: Tensor<2>, symbols: usize
     matrix(parameters, 0, symbols, outputs).select(0, numbers)
 }
 
+/// Returns the plain numbers beside the mean vector of each text, by a matrix of the counts of symbols.
+fn embedding_bag(parameters: &Tensor<1>, input: Tensor<2>, layer: EmbeddingBag) -> Tensor<2> {
+    let ([rows, inputs], device) = (input.dims(), input.device());
+    let values = input.clone().into_data().try_to_vec::<f32>().expect("f32");
+    let mut outputs = vec![input.slice([0..rows, 0..layer.plain])];
+    for bag in 0..layer.bags {
+        let mut shares = vec![0.0_f32; rows * layer.symbols];
+        for (row, values) in values.chunks(inputs).enumerate() {
+            let own = &values[layer.plain + bag * layer.symbols_per_bag..][..layer.symbols_per_bag];
+            let symbols: Vec<usize> = own.iter().filter(|value| **value >= 0.0).map(|value| *value as usize).collect();
+            symbols.iter().for_each(|symbol| shares[row * layer.symbols + symbol] += 1.0 / symbols.len() as f32);
+        }
+        let shares = Tensor::<2>::from_data(TensorData::new(shares, [rows, layer.symbols]), &device);
+        outputs.push(shares.matmul(matrix(parameters, 0, layer.symbols, layer.width)));
+    }
+    Tensor::cat(outputs, 1)
+}
+
 fn backwards(rows: Tensor<2>) -> Tensor<2> {
     rows.flip([0])
 }
@@ -147,6 +166,22 @@ fn embedding_equals_a_loop_over_units() {
     let layer = Embedding { symbols: 3, outputs: 5 };
     let forward = |parameters: &Tensor<1>, input| embedding(parameters, input, 3, 5);
     LayerTest::new(&layer, &forward, ragged()).of_symbols(3).check();
+}
+
+#[test]
+fn embedding_bag_equals_a_loop_over_units() {
+    // More symbols than a unit has, and few that repeat.
+    for symbols in [600, 3] {
+        let layer = EmbeddingBag { plain: 2, bags: 2, symbols_per_bag: 5, symbols, width: 4 };
+        let forward = |parameters: &Tensor<1>, input| embedding_bag(parameters, input, layer);
+        let mut trial = LayerTest::new(&layer, &forward, ragged());
+        for (place, value) in trial.input.iter_mut().enumerate().filter(|(place, _)| place % layer.inputs() >= 2) {
+            let symbol = ((*value + 1.0) * 0.4999 * symbols as f32).floor();
+            // Texts of all lengths, of which some have no symbol.
+            *value = if place * 7 % 12 < 5 || place / 60 % 4 == 0 { -1.0 } else { symbol };
+        }
+        trial.check();
+    }
 }
 
 #[test]

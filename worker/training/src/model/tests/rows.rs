@@ -1,6 +1,6 @@
 //! Models of rows: linear and with dense layers, for classes and for numbers.
 
-use undertone_api::job::dp_sgd::{AcousticModel, ModelPart, RowColumns, TARGET_LEVELS, level_value};
+use undertone_api::job::dp_sgd::{AcousticModel, ModelPart, RowColumns, TARGET_LEVELS, TextEmbedding, level_value};
 use undertone_api::table::{ColumnKind, TableColumn};
 
 use super::{
@@ -17,7 +17,26 @@ pub(crate) fn rows() -> RowColumns {
         target: column("risk", ColumnKind::Boolean),
         features: vec![column("age", ColumnKind::Integer { least: 0, most: 100 })],
         rows_per_unit: 5,
+        text: None,
     }
+}
+
+/// Returns columns with two texts beside the number.
+pub(crate) fn text_rows() -> RowColumns {
+    let text = |name: &str, most_grams| TableColumn {
+        name: name.to_owned(),
+        kind: ColumnKind::Text { most_grams, characters: true },
+    };
+    let mut rows = rows();
+    rows.features.extend([text("note", 3), text("reason", 2)]);
+    RowColumns { text: Some(TextEmbedding { buckets: 7, width: 4 }), ..rows }
+}
+
+/// Returns models with texts: a linear one, and one with two hidden layers and layer norm.
+fn text_shapes(classes: usize) -> Vec<ModelShape> {
+    let model = |layers| AcousticModel::from_rows(text_rows(), layers, 6);
+    let deep = AcousticModel { normalize: true, ..model(2) };
+    [model(0), deep].iter().map(|model| ModelShape::from_spec(model, 7, classes)).collect()
 }
 
 /// Returns a linear model, one with a hidden layer, and one with two and layer norm.
@@ -29,14 +48,14 @@ fn shapes(classes: usize) -> Vec<ModelShape> {
 
 #[test]
 fn gradient_of_rows_is_the_slope_of_the_loss() {
-    check_slope(Criterion::CrossEntropy, shapes(4));
-    check_slope(Criterion::SquaredError, shapes(1));
+    check_slope(Criterion::CrossEntropy, [shapes(4), text_shapes(4)].concat());
+    check_slope(Criterion::SquaredError, [shapes(1), text_shapes(1)].concat());
 }
 
 #[test]
 fn unit_gradient_of_rows_does_not_depend_on_other_units() {
-    check_independence(Criterion::CrossEntropy, shapes(4));
-    check_independence(Criterion::SquaredError, shapes(1));
+    check_independence(Criterion::CrossEntropy, [shapes(4), text_shapes(4)].concat());
+    check_independence(Criterion::SquaredError, [shapes(1), text_shapes(1)].concat());
 }
 
 /// The gradient of the mean loss over the rows of a unit, written out: (softmax - label) ⊗ (x, 1), and 2 (ŷ - y) (x, 1).
@@ -100,18 +119,48 @@ fn model_of_rows_learns_a_number() {
 }
 
 #[test]
+fn text_model_learns_the_words_of_a_class() {
+    // A row of class n has the n-gram n, and others that say nothing.
+    let row = |n: usize| vec![0.0, (n % 3) as f32, 3.0 + (n * 7 % 2) as f32, -1.0, 5.0, 6.0, -1.0];
+    let rows: Vec<TestUtterance> =
+        (0..60).map(|n| TestUtterance { features: row(n), labels: vec![(n % 3) as u16] }).collect();
+    let examples: Vec<_> = rows.iter().map(TestUtterance::example).collect();
+    let plain = Normalizer { mean: vec![0.0; 7], deviation: vec![1.0; 7] };
+    let mut model = Model::initialize(text_shapes(3)[0], plain, 5);
+    let mut engine = Engine::with_criterion(Criterion::CrossEntropy);
+    let mut optimizer = Optimizer::new(Rule::Adam { learning_rate: 0.05 }, model.parameters().len());
+    for _ in 0..100 {
+        let mut gradient = vec![0.0; model.parameters().len()];
+        engine.add_gradient(&model, &examples, 1.0 / 60.0, &mut gradient);
+        optimizer.step(model.parameters_mut(), StepDirection::exact(&gradient), 1.0);
+    }
+    assert!(engine.score(&model, &examples).accuracy() > 0.99);
+}
+
+#[test]
 fn file_of_rows_keeps_columns_and_dimensions() {
-    for shape in shapes(2) {
+    let plain = shapes(2).into_iter().map(|shape| (shape, rows()));
+    let texts = text_shapes(2).into_iter().map(|shape| (shape, text_rows()));
+    for (shape, rows) in plain.chain(texts) {
         let mut model = model(shape);
-        model.set_usage(ModelUsage { rows: Some(Box::new(rows())), ..ModelUsage::default() });
+        model.set_usage(ModelUsage { rows: Some(Box::new(rows.clone())), ..ModelUsage::default() });
         let file = model.to_safetensors().unwrap();
         let read = Model::from_safetensors(&file).unwrap();
-        assert!(read == model && read.usage().rows.as_deref() == Some(&rows()), "{shape:?}");
-        assert_eq!(shape.parts().len(), shape.layers + 1 + usize::from(shape.normalize));
+        assert!(read == model && read.usage().rows.as_deref() == Some(&rows), "{shape:?}");
+        let embeddings = usize::from(shape.text.is_some());
+        assert_eq!(shape.parts().len(), embeddings + shape.layers + 1 + usize::from(shape.normalize));
         assert_eq!(shape.subset([ModelPart::Output].into_iter().collect()).len(), (shape.width() + 1) * 2);
     }
-    let file = model(shapes(2)[1]).to_safetensors().unwrap();
-    for (from, to) in [("\\\"layers\\\":1", "\\\"layers\\\":0"), ("directional\\\":false", "directional\\\":true ")] {
+    let layers = [("\\\"layers\\\":1", "\\\"layers\\\":0"), ("directional\\\":false", "directional\\\":true ")];
+    check_refused_dimensions(shapes(2)[1], &layers);
+    let texts = [("\\\"grams\\\":3", "\\\"grams\\\":9"), ("\\\"buckets\\\":7", "\\\"buckets\\\":1")];
+    check_refused_dimensions(text_shapes(2)[0], &texts);
+}
+
+/// Checks that a file with one part of its metadata replaced by another of the same length is refused.
+fn check_refused_dimensions(shape: ModelShape, replacements: &[(&str, &str)]) {
+    let file = model(shape).to_safetensors().unwrap();
+    for (from, to) in replacements {
         let at = file.windows(from.len()).position(|window| window == from.as_bytes()).unwrap();
         let mut other = file.clone();
         other[at..at + from.len()].copy_from_slice(to.as_bytes());

@@ -146,6 +146,18 @@ fn card_of_a_model_of_rows_names_its_columns() {
 }
 
 #[test]
+fn card_of_a_model_of_texts_names_its_embedding() {
+    let rows = r#"{"target":{"name":"returns","kind":"boolean"},"rows_per_unit":5,"text":{"buckets":64,"width":8},
+        "features":[{"name":"note","kind":"text","most_grams":20}]}"#;
+    let rows = serde_json::from_str(rows).expect("columns");
+    let mut record = example();
+    record.settings = AcousticModel { classes: Some(2), ..AcousticModel::from_rows(rows, 0, 0) };
+    let card = render_card(&record, "");
+    let layers = "20 inputs, an embedding of 64 vectors of 8 numbers for n-grams of texts, linear, 2 output(s)";
+    assert!(card.contains(layers) && !card.contains("undertone-worker export"), "{card}");
+}
+
+#[test]
 fn card_of_characters_and_of_a_deleted_file_has_fitting_commands() {
     let mut record = example();
     record.settings.loss = TrainingLoss::Ctc;

@@ -51,7 +51,7 @@ pub(in crate::run::dp_sgd) fn spec() -> Spec {
     }
 }
 
-/// Returns the columns of the tables: two numbers, a category, and whether and how much the patient pays.
+/// Returns the columns of the tables: two numbers, a category, whether and how much the patient pays, and a note.
 pub(in crate::run::dp_sgd::tests) fn columns() -> Vec<TableColumn> {
     serde_json::from_value(serde_json::json!([
         { "name": "age", "kind": "integer", "least": 0, "most": 100 },
@@ -59,6 +59,7 @@ pub(in crate::run::dp_sgd::tests) fn columns() -> Vec<TableColumn> {
         { "name": "ward", "kind": "category", "values": ["a", "b", "c"] },
         { "name": "returns", "kind": "boolean" },
         { "name": "cost", "kind": "real", "least": 0.0, "most": 1000.0, "step": 1.0 },
+        { "name": "note", "kind": "text", "most_grams": 12, "characters": false },
     ]))
     .unwrap()
 }
@@ -66,7 +67,7 @@ pub(in crate::run::dp_sgd::tests) fn columns() -> Vec<TableColumn> {
 /// Returns the job of [`spec`] on tables: a linear model of `returns`.
 pub(super) fn row_spec() -> Spec {
     let columns = columns();
-    let rows = RowColumns { target: columns[3].clone(), features: columns[..3].to_vec(), rows_per_unit: 2 };
+    let rows = RowColumns { target: columns[3].clone(), features: columns[..3].to_vec(), rows_per_unit: 2, text: None };
     let mut spec = Spec { unit: PrivacyUnit::User, model: ModelSpec::from_rows(rows, 0, 0), open: None, ..spec() };
     spec.private.as_mut().unwrap().optimizer = Optimizer::Adam { learning_rate: 0.05 };
     spec.settle(&[])
@@ -77,7 +78,7 @@ pub(super) fn row_spec() -> Spec {
 pub(super) fn write_table(target: &Path, seed: u64) {
     let mut rng = ChaCha20Rng::seed_from_u64(seed);
     let mut uniform = || f64::from(rng.next_u32()) / f64::from(u32::MAX);
-    let mut text = "patient,age,dose,ward,returns,cost\n".to_owned();
+    let mut text = "patient,age,dose,ward,returns,cost,note\n".to_owned();
     for patient in 0..60 {
         for row in 0..=patient % 3 {
             let (age, dose, ward) = ((uniform() * 100.0).round(), uniform() * 2.0, (uniform() * 2.999) as usize);
@@ -90,7 +91,8 @@ pub(super) fn write_table(target: &Path, seed: u64) {
                 "no"
             };
             let cost = 500.0 + 150.0 * score;
-            writeln!(text, "p{patient},{age},{dose:.2},{},{returns},{cost:.0}", ["a", "b", "c"][ward]).unwrap();
+            let (ward, note) = (["a", "b", "c"][ward], if score > 0.0 { "Severe pain again" } else { "pain is gone" });
+            writeln!(text, "p{patient},{age},{dose:.2},{ward},{returns},{cost:.0},{note}").unwrap();
         }
     }
     let path = target.with_extension("csv");

@@ -40,7 +40,7 @@ pub fn of_group(event: &Event, releases: u64, size: u64, delta: Delta) -> Result
     }
     let mut plan = Plan::new();
     let mut least = 0.0;
-    add_group(&mut plan, &mut least, event, releases, size)?;
+    add_group(&mut plan, &mut least, event, event.count_charges(releases), size)?;
     if least > HOPELESS {
         return Err(LevelError::Hopeless);
     }
@@ -104,7 +104,7 @@ fn add_group(plan: &mut Plan, least: &mut f64, event: &Event, count: u64, size: 
 /// [`LevelError`] when there is no figure.
 pub fn of_part(event: &Event, releases: u64, delta: Delta) -> Result<Option<Epsilon>, LevelError> {
     let mut plan = Plan::new();
-    plan.add(event, Adjacency::ReplaceOne, releases);
+    plan.add(event, Adjacency::ReplaceOne, event.count_charges(releases));
     Ok(plan.epsilon(delta)?)
 }
 

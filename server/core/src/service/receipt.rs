@@ -107,7 +107,7 @@ pub async fn countersign(ctx: &Ctx, worker: WorkerId, lease: &str, receipts: &[S
     // A receipt that is invalid now is verified again in the transaction, and rejected there.
     let proven = prove(ctx.db.read(), worker, receipts).await.ok();
     if let Some(batch) = proven.as_ref().and_then(|verified| group::batch(&held, lease, receipts, verified))
-        && let Some(countersigned) = group::count(ctx, batch).await?
+        && let Some(countersigned) = Box::pin(group::count(ctx, batch)).await?
     {
         return Ok(countersigned);
     }

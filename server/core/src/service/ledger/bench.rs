@@ -106,7 +106,7 @@ pub async fn bare(ctx: &Ctx, clients: usize, each: usize) -> Result<BenchFigures
                 ctx.db.write("bench", async |tx| Ok(tx.execute_unprepared(&insert).await?)).await?;
                 times.push(start.elapsed());
             }
-            Ok(times)
+            Ok::<_, Error>(times)
         }
     };
     together("bare", (0..clients).map(client)).await

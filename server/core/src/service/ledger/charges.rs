@@ -70,7 +70,7 @@ impl OpenCharges {
     /// As `ledger::commit`; then nothing has changed.
     pub(crate) fn commit(&mut self, at: OffsetDateTime, releases: &[ProvenRelease<'_>]) -> Result<Vec<u64>, Error> {
         let mark = self.mark(releases);
-        let places = releases.iter().map(|release| self.commit_one(at, release)).collect();
+        let places: Result<Vec<_>, Error> = releases.iter().map(|release| self.commit_one(at, release)).collect();
         if places.is_err() {
             self.undo(mark);
         }

@@ -25,7 +25,7 @@ use crate::ctx::{Ctx, MOST_GROUP_RECEIPTS, ReceiptBatch, VerifiedReceipt};
 use crate::db::Tx;
 use crate::error::Error;
 use crate::fairness::WorkOwner;
-use crate::model::column::ColumnEnum as _;
+use crate::model::column::ColumnEnum;
 use crate::model::participant::PartState;
 use crate::model::{countersignature as countersignature_row, job, lease, participant, receipt, worker_key};
 use crate::service::lease::ActiveLease;
@@ -162,7 +162,7 @@ async fn admit<'a>(tx: &Tx, group: &'a [ReceiptBatch]) -> Result<Vec<&'a Receipt
 
 /// Returns the jobs and datasets of those leases that are in force, as `lease::still_at_work` checks one.
 async fn leases_in_force(tx: &Tx, batches: &[&ReceiptBatch]) -> Result<BTreeSet<(Uuid, Uuid)>, Error> {
-    let states = [JobState::Queued, JobState::Running].map(|state| state.to_text());
+    let states = [JobState::Queued, JobState::Running].map(ColumnEnum::to_text);
     let jobs: BTreeSet<Uuid> = batches.iter().map(|batch| batch.job.0).collect();
     let under_way = Query::select()
         .column(job::Column::Id)
@@ -196,7 +196,7 @@ async fn key_changes(tx: &Tx, batches: &[&ReceiptBatch]) -> Result<BTreeMap<Uuid
         .select_only()
         .column(worker_key::Column::WorkerId)
         .filter(worker_key::Column::WorkerId.is_in(batches.iter().map(|batch| batch.worker.0)));
-    let mut changes = BTreeMap::new();
+    let mut changes: BTreeMap<Uuid, usize> = BTreeMap::new();
     for worker in rows.into_tuple::<Uuid>().all(tx).await? {
         *changes.entry(worker).or_default() += 1;
     }

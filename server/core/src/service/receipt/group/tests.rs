@@ -143,7 +143,7 @@ on_both! {
         other_lease.token.clone_from(&sites.tokens[6]);
         let mut other_keys = sites.next(6, 1).await;
         other_keys.key_changes = 1;
-        let again = ReceiptBatch { ..good.clone() };
+        let again = good.clone();
         let group = [exhausted, good, over_spent, known, skipping, other_lease, other_keys, again, last];
         let answers = sites.count(&group).await;
         let counted: Vec<_> = answers.iter().map(Option::is_some).collect();

@@ -16,9 +16,10 @@ use crate::{asset, page, reply};
 /// of the planner has a bundle of its own.
 pub fn shell(options: LeptosOptions) -> impl IntoView {
     guard();
-    let is_planner = use_context::<Parts>().is_some_and(|parts| crate::path::is_plan(parts.uri.path()));
-    let options =
-        if is_planner { LeptosOptions { output_name: crate::path::PLANNER_BUNDLE.into(), ..options } } else { options };
+    let mut options = options;
+    if use_context::<Parts>().is_some_and(|parts| crate::path::is_plan(parts.uri.path())) {
+        options.output_name = crate::path::PLANNER_BUNDLE.into();
+    }
     view! {
         <!DOCTYPE html>
         <html lang="en" data-theme=reply::theme()>

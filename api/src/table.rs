@@ -219,7 +219,7 @@ impl TableSchema {
     /// If there is no such column.
     pub fn code_positions(&self, position: usize) -> Range<usize> {
         let count = |column: &TableColumn| column.kind.code_count();
-        let start = self.columns[..position].iter().map(count).sum();
+        let start: usize = self.columns[..position].iter().map(count).sum();
         start..start + count(&self.columns[position])
     }
 }

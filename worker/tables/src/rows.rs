@@ -212,7 +212,7 @@ mod tests {
         let schema =
             TableSchema { unit_column: "patient".to_owned(), columns: vec![rows.target.clone(), note.clone()] };
         let report = add(&options(folder.path(), path, schema), None, &SilentProgress).unwrap();
-        assert_eq!((report.rows, report.quarantine.summary()), (2, "1 with a text that is too long".to_owned()));
+        assert_eq!((report.rows, report.quarantine.summary()), (2, "1 (1 with a text that is too long)".to_owned()));
         let table = TableReader::open(&folder.path().join("visits")).unwrap();
         let read = LabelledRows::read(&table, &rows, 1).unwrap();
         assert_eq!((read.units(), read.inputs()), (2, 4));

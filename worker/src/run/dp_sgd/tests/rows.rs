@@ -86,7 +86,7 @@ fn sites_learn_from_texts_and_predict_for_new_ones() {
     let mut model = RowModel::read(&path).unwrap().expect("a model of rows");
     assert!(model.evaluate(&job.data_folder(1), "data-1").unwrap().accuracy.unwrap() > 0.9);
     let input = path.with_file_name("new.csv");
-    std::fs::write(&input, "note\nAgain SEVERE pain\n\"gone, the pain is gone\"\n").unwrap();
+    std::fs::write(&input, "note\nSEVERE  pain again\nPain IS gone\n").unwrap();
     let mut out = Vec::new();
     let sources = SourceOptions::Files { paths: vec![input], format: None };
     assert_eq!(model.predict(&sources, &mut out).unwrap().predicted, 2);

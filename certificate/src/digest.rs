@@ -44,7 +44,9 @@ mod tests {
     fn parts_have_the_digest_of_the_whole() {
         let whole = |parts: &[&[u8]]| {
             let mut digest = ModelDigest::default();
-            parts.iter().for_each(|part| digest.update(part));
+            for part in parts {
+                digest.update(part);
+            }
             digest.finish()
         };
         assert_eq!(whole(&[b"a", b"", b"bc"]), whole(&[b"abc"]));

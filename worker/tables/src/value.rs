@@ -108,7 +108,7 @@ impl ColumnEncoder {
         let found = match (&self.kind, value) {
             (_, SourceValue::Missing) => return Ok(Code::Missing),
             (_, SourceValue::LongText) => return Err(RejectReason::LongText),
-            (_, SourceValue::NoText) => return Err(RejectReason::Encoding),
+            (_, SourceValue::NoText) | (ColumnKind::Text { .. }, _) => return Err(RejectReason::Encoding),
             (ColumnKind::Boolean, SourceValue::Boolean(value)) => i64::from(*value),
             (ColumnKind::Boolean, SourceValue::Integer(value @ (0 | 1))) => *value,
             (ColumnKind::Boolean, _) => return Err(RejectReason::Boolean),
@@ -133,7 +133,6 @@ impl ColumnEncoder {
             }
             (ColumnKind::Date { .. }, SourceValue::Instant(seconds)) => self.encode_instant(*seconds)?,
             (ColumnKind::Date { .. }, _) => return Err(RejectReason::Date),
-            (ColumnKind::Text { .. }, _) => return Err(RejectReason::Encoding),
         };
         Ok(Code::Value(found))
     }

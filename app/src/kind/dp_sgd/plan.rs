@@ -23,7 +23,7 @@ use undertone_api::model::InitialModelChoice;
 use undertone_api::problem::Violation;
 use undertone_privacy::{NoiseMultiplier, PrivacyUnit, SamplingRate, calibrate};
 
-pub use bands::BandPlan;
+pub(in crate::kind::dp_sgd) use bands::BandPlan;
 pub use group::GroupPlan;
 pub use layers::{FrozenParts, ModelLayers};
 pub use steps::{ScheduleShape, StepOptimizer, StepOptions};

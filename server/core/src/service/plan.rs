@@ -168,7 +168,7 @@ async fn tighten(ctx: &Ctx, owner: WorkOwner, parties: &mut [PlanParty]) -> Resu
     for party in parties {
         let Some(delta) = party.delta else { continue };
         let charge = party.charge.clone();
-        let compute = ctx.compute().run(owner, "computing a tight epsilon", move || tight(charge, delta));
+        let compute = ctx.compute().run(owner, "computing a tight epsilon", move || tight(&charge, delta));
         party.tight_epsilon = ctx.compute().tight_epsilons.get_or_compute(&(&party.charge, delta), compute).await?;
     }
     Ok(())
@@ -176,7 +176,7 @@ async fn tighten(ctx: &Ctx, owner: WorkOwner, parties: &mut [PlanParty]) -> Resu
 
 /// Returns ε at δ of a charge whose parameters are fixed before its first release, rounded up; `None` when it is
 /// infinite or has no known distribution.
-fn tight(charge: Charge, delta: f64) -> Option<f64> {
+fn tight(charge: &Charge, delta: f64) -> Option<f64> {
     let plan =
         pld::Plan::of(&charge.event.clone().times(charge.event.count_charges(charge.releases)), charge.adjacency);
     plan.epsilon(Delta::new(delta).ok()?).ok()?.map(f64::from)

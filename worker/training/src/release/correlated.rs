@@ -127,6 +127,7 @@ impl ClippedSum {
     /// # Errors
     /// [`ReleaseError`] if the grant is for another event, the sum is of another length or clip than the noise, or the
     /// expected batch is not a valid divisor. Nothing is charged.
+    #[expect(clippy::needless_pass_by_value, reason = "the noise of a step is for one release")]
     pub fn release_correlated(
         self,
         expected_batch: f64,

@@ -90,7 +90,7 @@ on_both! {
     }
 
     async fn dossier_without_a_certificate_is_refused(app: &TestApp) {
-        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
+        let world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let waiting = world.queued(1).await;
         let trusted = TrustedInputs::default;
         let refused = assemble_at_terminal(&app.ctx, waiting.summary.id, trusted()).await.unwrap_err();

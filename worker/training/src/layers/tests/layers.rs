@@ -96,7 +96,9 @@ fn embedding_bag(parameters: &Tensor<1>, input: Tensor<2>, layer: EmbeddingBag) 
         for (row, values) in values.chunks(inputs).enumerate() {
             let own = &values[layer.plain + bag * layer.symbols_per_bag..][..layer.symbols_per_bag];
             let symbols: Vec<usize> = own.iter().filter(|value| **value >= 0.0).map(|value| *value as usize).collect();
-            symbols.iter().for_each(|symbol| shares[row * layer.symbols + symbol] += 1.0 / symbols.len() as f32);
+            for symbol in &symbols {
+                shares[row * layer.symbols + symbol] += 1.0 / symbols.len() as f32;
+            }
         }
         let shares = Tensor::<2>::from_data(TensorData::new(shares, [rows, layer.symbols]), &device);
         outputs.push(shares.matmul(matrix(parameters, 0, layer.symbols, layer.width)));

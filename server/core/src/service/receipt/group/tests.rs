@@ -69,7 +69,7 @@ impl GroupSites {
         }
         let key = ctx.signer.verifying_key();
         let report = bundle::examine(&ctx.db, &key, verify::Pins::default(), ctx.now()).await.unwrap();
-        assert_eq!((report.findings.len(), report.receipts), (0, receipts), "{:?}", report.findings);
+        assert_eq!((report.findings.len(), report.receipts), (0, receipts as u64), "{:?}", report.findings);
     }
 }
 
@@ -183,7 +183,7 @@ on_both! {
                 let (ctx, worker) = (app.ctx.clone(), sites.world.sites[*site].worker);
                 let (token, receipt) = (sites.tokens[*site].clone(), receipt.clone());
                 tokio::spawn(async move {
-                    let signed = countersign(&ctx, worker, &token, &[receipt.clone()]).await?;
+                    let signed = countersign(&ctx, worker, &token, std::slice::from_ref(&receipt)).await?;
                     // The row is visible to others when the call returns.
                     let key = (worker.0, i64::from(round));
                     let row = countersignature::Entity::find_by_id(key).one(ctx.db.read()).await?.unwrap();

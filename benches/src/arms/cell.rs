@@ -85,7 +85,7 @@ impl GridCell {
         let mut spec = recipe.spec(scene, self.unit).await?;
         spec.private = Some(recipe.private_rounds(scene)?);
         for party in &mut spec.participants[1..] {
-            party.noise = Some(Hidden { noise_multiplier, clip: recipe.clip, clipping: recipe.clipping });
+            party.noise = Some(Hidden { noise_multiplier, clip: recipe.clip, clipping: recipe.clipping, banded: None });
         }
         if self.audited {
             spec.open = Some(recipe.open_rounds(scene));

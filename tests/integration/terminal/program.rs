@@ -39,9 +39,9 @@ impl TestProgram {
         let folder = program.parent().ok_or("the program lies in a folder")?;
         let path = std::env::var("PATH").unwrap_or_default();
         let mut command = Command::new(name);
-        VARIABLES.iter().for_each(|variable| {
+        for variable in VARIABLES {
             command.env_remove(variable);
-        });
+        }
         command
             .current_dir(self.folder())
             .env("HOME", self.folder())

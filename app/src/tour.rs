@@ -233,7 +233,7 @@ mod tests {
 
         let first = dashboard.render(&certificate, true, "").await.body;
         assert!(first.contains("Stop 1 of 3: A certificate") && !first.contains("Previous stop"), "{first}");
-        let skips = format!("href=\"{}\">Next stop", path::ledger(consortium));
+        let skips = format!("href=\"{}\" class=\"button quiet\">Next stop", path::ledger(consortium));
         assert!(first.contains(&skips), "a stop without a result is skipped: {first}");
         let last = dashboard.render(&path::ledger(consortium), true, "").await.body;
         assert!(last.contains("Stop 3 of 3: The ledger") && !last.contains("Next stop"), "{last}");

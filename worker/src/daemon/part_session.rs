@@ -145,19 +145,17 @@ impl PartSession {
             ReleaseProgress::Nothing => RoundProgress::Untouched,
             ReleaseProgress::Unpaid(_) | ReleaseProgress::Stored => RoundProgress::Stored,
             ReleaseProgress::Accepted => RoundProgress::Accepted,
-            // A masked round has one vector, and so has each round of one mechanism.
-            ReleaseProgress::Gone if self.masked_group(series).is_some() || self.is_one_mechanism(series) => {
-                RoundProgress::Lost
-            }
+            ReleaseProgress::Gone if self.has_one_vector(series) => RoundProgress::Lost,
             // The round is paid again if the job reserved for that, and then made anew.
             ReleaseProgress::Gone if self.may_pay_again(site, series)? => RoundProgress::Untouched,
             ReleaseProgress::Lost | ReleaseProgress::Gone => RoundProgress::Lost,
         })
     }
 
-    /// Returns whether all releases of a series are charged as a whole.
-    fn is_one_mechanism(&self, series: &str) -> bool {
-        self.examined.release(series).is_some_and(|event| event.whole_releases().is_some())
+    /// Returns whether a round of a series has one vector: it is masked, or all releases are charged as a whole.
+    fn has_one_vector(&self, series: &str) -> bool {
+        let is_whole = || self.examined.release(series).is_some_and(|event| event.whole_releases().is_some());
+        self.masked_group(series).is_some() || is_whole()
     }
 
     fn may_pay_again(&self, site: &Site, series: &str) -> Result<bool, RunError> {

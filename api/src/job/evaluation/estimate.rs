@@ -51,13 +51,16 @@ impl MetricEstimate {
     }
 
     /// Returns an estimate of the share of correct units from both counts, which noise may have carried below 0; `None`
-    /// if a number is not finite.
+    /// if their sum is not above 0, or a number is not finite.
     ///
     /// The interval is that of Agresti and Coull 1998, "Approximate is better than exact": two successes and two failures
     /// are added (z²/2 of each), so that it has a width where every unit, or no unit, is correct.
     pub fn from_counts(correct: f64, wrong: f64, noise_variance: f64) -> Option<Self> {
         const ADDED: f64 = NORMAL_95 * NORMAL_95 / 2.0;
         let all = correct + wrong;
+        if !(all.is_finite() && all > 0.0) {
+            return None;
+        }
         let enlarged = all + 2.0 * ADDED;
         let center = (correct + ADDED) / enlarged;
         let share = center.clamp(ADDED / enlarged, 1.0 - ADDED / enlarged);

@@ -3,10 +3,12 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::net::TcpListener;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use support::stage::TestResult;
@@ -18,6 +20,8 @@ use super::{may_install, run_command};
 const KUBERNETES: [&str; 2] = ["1.30", "1.37"];
 /// The user of the images.
 const USER: u32 = 10_001;
+/// The time between two questions to a starting or stopping server.
+const PAUSE: Duration = Duration::from_millis(100);
 /// Time for the server to start and to stop.
 const PATIENCE: Duration = Duration::from_mins(1);
 
@@ -106,8 +110,8 @@ fn make_images(version: &str, out: &Path, key: &Path) -> TestResult<[PathBuf; 3]
     Ok([file("server"), file("worker"), out.join("SHA256SUMS")])
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn images_start_as_their_user_and_keep_their_data() -> TestResult<()> {
+#[test]
+fn images_start_as_their_user_and_keep_their_data() -> TestResult<()> {
     if !may_run_images() {
         return Ok(());
     }
@@ -132,13 +136,12 @@ async fn images_start_as_their_user_and_keep_their_data() -> TestResult<()> {
     image.set_variable("UNDERTONE_GRPC", "127.0.0.1:0")?;
     image.mount(&data, "/var/lib/undertone-server")?;
     let mut process = image.start("undertone-test-server", &[])?;
-    let ready = wait_until_ready(port).await;
-    let page = reqwest::get(format!("http://127.0.0.1:{port}/")).await;
+    let ready = wait_until_ready(port);
+    let page = ask(port, "/");
     run_command(Command::new("runc").args(["kill", "undertone-test-server", "TERM"]))?;
-    let end = tokio::task::spawn_blocking(move || process.wait());
-    let end = tokio::time::timeout(PATIENCE, end).await.map_err(|_| "the server does not stop")???;
+    let end = wait_for_end(&mut process)?;
     ready?;
-    assert!(page?.text().await?.contains("Undertone"));
+    assert!(page?.contains("Undertone"));
     assert!(end.success(), "{end}");
     for file in ["signing.key", "operator-link"] {
         let owner = std::os::unix::fs::MetadataExt::uid(&fs::metadata(data.join(file))?);
@@ -154,7 +157,7 @@ fn check_signature(sums: &Path, key: &Path) -> TestResult<()> {
     let allowed = folder.join("allowed");
     let public = fs::read_to_string(key.with_extension("pub"))?;
     fs::write(&allowed, format!("release@undertone.example {public}"))?;
-    let verify = |sums: &Path| -> TestResult<std::process::ExitStatus> {
+    let verify = |sums: &Path| -> TestResult<ExitStatus> {
         let mut command = Command::new("ssh-keygen");
         command.args(["-q", "-Y", "verify", "-n", "undertone", "-I", "release@undertone.example", "-f"]).arg(&allowed);
         command.arg("-s").arg(folder.join("SHA256SUMS.sig")).stdin(fs::File::open(sums)?);
@@ -167,17 +170,37 @@ fn check_signature(sums: &Path, key: &Path) -> TestResult<()> {
     Ok(())
 }
 
-async fn wait_until_ready(port: u16) -> TestResult<()> {
-    let ask = async {
-        loop {
-            let answer = reqwest::get(format!("http://127.0.0.1:{port}/health/ready")).await;
-            if answer.is_ok_and(|answer| answer.status().is_success()) {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(100)).await;
+/// Returns the answer of the server to a request, with its head.
+fn ask(port: u16, path: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n")?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer)?;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
+}
+
+fn wait_until_ready(port: u16) -> TestResult<()> {
+    let end = Instant::now() + PATIENCE;
+    while Instant::now() < end {
+        if ask(port, "/health/ready").is_ok_and(|answer| answer.starts_with("HTTP/1.1 204")) {
+            return Ok(());
         }
-    };
-    Ok(tokio::time::timeout(PATIENCE, ask).await.map_err(|_| "the server is not ready in time")?)
+        thread::sleep(PAUSE);
+    }
+    Err("the server is not ready in time".into())
+}
+
+fn wait_for_end(process: &mut Child) -> TestResult<ExitStatus> {
+    let end = Instant::now() + PATIENCE;
+    while Instant::now() < end {
+        if let Some(status) = process.try_wait()? {
+            return Ok(status);
+        }
+        thread::sleep(PAUSE);
+    }
+    process.kill()?;
+    Err("the server does not stop".into())
 }
 
 #[test]

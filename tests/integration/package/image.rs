@@ -137,11 +137,11 @@ fn images_start_as_their_user_and_keep_their_data() -> TestResult<()> {
     image.mount(&data, "/var/lib/undertone-server")?;
     let mut process = image.start("undertone-test-server", &[])?;
     let ready = wait_until_ready(port);
-    let page = ask(port, "/");
+    let description = ask(port, "/api/v1/openapi.json");
     run_command(Command::new("runc").args(["kill", "undertone-test-server", "TERM"]))?;
     let end = wait_for_end(&mut process)?;
     ready?;
-    assert!(page?.contains("Undertone"));
+    assert!(description?.contains("\"openapi\""));
     assert!(end.success(), "{end}");
     for file in ["signing.key", "operator-link"] {
         let owner = std::os::unix::fs::MetadataExt::uid(&fs::metadata(data.join(file))?);

@@ -48,7 +48,7 @@ if [ -z "$packages" ]; then
   .ci/package.sh --out "$packages" --version "$version" ${binaries:+--binaries "$binaries"} --compression none "${images[@]}" >/dev/null
 fi
 
-# `base_layer DEBIAN PACKAGES`: the path of a Debian of this machine's release with these packages, without manuals and translations.
+# `base_layer PACKAGES`: the path of a Debian of this machine's release with these packages, without manuals and translations.
 base_layer() {
   local codename needed=$1 file
   codename=$(. /etc/os-release && echo "$VERSION_CODENAME")

@@ -49,8 +49,8 @@ use crate::{live::state::load_live, message, reply, request::DashboardRequest};
 #[server(prefix = "/ui", endpoint = "watch", input = GetUrl)]
 pub async fn watch(job: JobId) -> Result<String, Fault> {
     let request = DashboardRequest::from_context()?;
-    let job = service::job::get(request.ctx(), request.actor()?, job).await?;
-    Ok(reply::text(&load_live(&request, &job).await?)?)
+    let (_, live) = load_live(&request, job).await?;
+    Ok(reply::text(&live)?)
 }
 
 /// Signs in and redirects to `to`.

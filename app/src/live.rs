@@ -16,6 +16,7 @@ pub(crate) mod part;
 #[cfg(feature = "ssr")]
 pub(crate) mod state;
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -81,11 +82,13 @@ fn alive(job: JobId, first: Live, children: Children) -> impl IntoView {
     // The state of the displayed decisions.
     let decided = RwSignal::new(first.state.clone());
     let live = RwSignal::new(first);
+    let order = Rc::new(AnswerOrder::default());
     // Consecutive failures: the connection is lost while it is not zero.
     let failed = RwSignal::new(0_u32);
     Effect::new(move |_| {
         if !live.with_untracked(|live| live.over) {
-            let look = Rc::new(move || -> listen::Looking { Box::pin(look(job, live)) });
+            let order = Rc::clone(&order);
+            let look = Rc::new(move || -> listen::Looking { Box::pin(look(job, live, Rc::clone(&order))) });
             listen::follow(format!("/ui/events?job={job}"), Duration::ZERO, failed, look);
         }
     });
@@ -144,12 +147,54 @@ fn alive(job: JobId, first: Live, children: Children) -> impl IntoView {
     }
 }
 
+/// The order of requests for the present state: an answer that arrives after a newer request's answer is old.
+#[derive(Default)]
+struct AnswerOrder {
+    /// The number of requests.
+    asked: Cell<u64>,
+    /// The newest request that was answered.
+    shown: Cell<u64>,
+}
+
+impl AnswerOrder {
+    /// Numbers a request.
+    fn ask(&self) -> u64 {
+        self.asked.set(self.asked.get() + 1);
+        self.asked.get()
+    }
+
+    /// Returns whether the answer to a request is newer than every answer before it.
+    fn is_newest(&self, request: u64) -> bool {
+        let newest = request > self.shown.get();
+        if newest {
+            self.shown.set(request);
+        }
+        newest
+    }
+}
+
 /// Fetches the job's state; returns whether it is final, `None` without an answer.
-async fn look(job: JobId, live: RwSignal<Live>) -> Option<bool> {
+async fn look(job: JobId, live: RwSignal<Live>, order: Rc<AnswerOrder>) -> Option<bool> {
+    let request = order.ask();
     let text = fetch::get(&format!("/ui/watch?job={job}")).await?;
     // The answer is a JSON string that contains the JSON of a [`Live`].
     let now: Live = serde_json::from_str(&serde_json::from_str::<String>(&text).ok()?).ok()?;
     let over = now.over;
-    live.set(now);
+    if order.is_newest(request) {
+        live.set(now);
+    }
     Some(over)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::AnswerOrder;
+
+    #[test]
+    fn an_old_answer_never_replaces_a_newer_one() {
+        let order = AnswerOrder::default();
+        let requests = [order.ask(), order.ask(), order.ask()];
+        let newest = [1, 0, 2].map(|index: usize| order.is_newest(requests[index]));
+        assert_eq!(newest, [true, false, true]);
+    }
 }

@@ -35,8 +35,8 @@ pub(crate) fn job() -> AnyView {
         let id: JobId = context.id("job")?;
         let ctx = context.ctx();
         let actor = context.actor()?;
-        let job = service::job::get(ctx, actor, id).await?;
-        let first = reply::text(&load_live(&context.request, &job).await?)?;
+        let (job, live) = load_live(&context.request, id).await?;
+        let first = reply::text(&live)?;
         let datasets = service::dataset::list(ctx, actor, consortium).await?;
         let in_the_clear = in_the_clear(&job, &datasets);
         let decisions = render_decisions(&context, member, consortium, &job, &datasets, &in_the_clear).await?;

@@ -97,7 +97,10 @@ async fn api_key_replaces_a_session() -> TestResult<()> {
 
     program.succeed(&["sign-in", &stage.address(), "--api-key"], &format!("{key}\n"))?;
     assert!(program.succeed(&["consortia"], "")?.contains("Stage"));
-    let refused = program.run(&["propose", "-"], r#"{"title": "x", "kind": "dp_sgd", "spec": {}}"#)?;
+    let spec = json!({ "unit": "user", "participants": [], "columns": [], "queries": [], "noise_multiplier": 4.0, "quorum": 2,
+        "deadline_seconds": 100 });
+    let job = json!({ "title": "Not within its scope", "kind": "analytics", "spec": spec });
+    let refused = program.run(&["propose", "-"], &job.to_string())?;
     assert!(refused.code == Some(1) && refused.errors.contains("forbidden"), "{refused:?}");
     assert!(program.succeed(&["sign-out"], "")?.contains("It stays valid"));
     Ok(())

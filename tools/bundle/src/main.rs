@@ -7,7 +7,6 @@
 
 mod compress;
 mod optimize;
-mod prune;
 
 use std::{
     fs, io,
@@ -126,11 +125,9 @@ fn bundle(arguments: &Arguments) -> Result<String, BundleError> {
 /// Writes the loader and the wasm for the browser.
 fn bind(name: &str, wasm: &Path, out: &Path) -> Result<(), BundleError> {
     let compiled = fs::read(wasm).map_err(|source| BundleError::Read { path: wasm.to_owned(), source })?;
-    let (pruned, _) =
-        prune::empty_uncalled(&compiled).map_err(|reason| BundleError::Bindgen { path: wasm.to_owned(), reason })?;
     let generate = || {
         Bindgen::new()
-            .input_bytes(name, pruned)
+            .input_bytes(name, compiled)
             .out_name(name)
             .web(true)?
             .typescript(false)

@@ -229,7 +229,7 @@ pub trait JobKind: Serialize + DeserializeOwned + Clone {
         self.initial_file()
     }
 
-    /// Returns the data from which a file of the finished job follows; `None` for a file with which no job can begin.
+    /// Returns the data from which a model of the finished job follows; `None` for a file that is no model.
     fn model_source(&self, file: &str) -> Option<ModelSource> {
         let _ = file;
         None

@@ -69,7 +69,7 @@ pub struct Artifact {
     pub size: u64,
     /// SHA-256 of the content, hex.
     pub digest: String,
-    /// The data from which it follows, for a model with which another job can begin; absent for every other file.
+    /// The data from which it follows, for a model; absent for every other file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<ModelSource>,
     /// When it was complete.

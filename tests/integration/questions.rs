@@ -1,6 +1,7 @@
 //! Active learning with private questions, end to end: a public library leads, two hospitals send questions, people
 //! answer over REST.
 
+mod classifier;
 mod wire;
 
 use std::time::Duration;
@@ -42,6 +43,7 @@ async fn teach(database: TestDatabase) -> TestResult<()> {
     assert_eq!(person.answer_count(), total, "every question that was chosen was answered");
     the_report_tells_it_all(&stage, &job).await?;
     the_files_can_be_taken_away(&stage, &job).await?;
+    classifier::is_recorded_and_labels_queries(&stage, &job).await?;
     for (number, site) in stage.sites.iter().skip(1).enumerate() {
         let entries = stage.operator.ledger(stage.dataset(PRIVATE[number]).await?.id).await?.items;
         let count = |kind| entries.iter().filter(|entry| entry.kind == kind).map(|entry| entry.count).sum::<u64>();

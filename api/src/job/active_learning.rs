@@ -33,6 +33,7 @@ use crate::dataset::Dataset;
 use crate::id::DatasetId;
 use crate::job::dp_sgd::Precision;
 use crate::job::evaluation::{count_test_units, most_histogram_norm};
+use crate::model::ModelSource;
 use crate::problem::Violation;
 use crate::question::QuestionPlan;
 
@@ -52,6 +53,8 @@ pub use report::{
 pub const POOL: &str = "pool";
 /// The series in which the classifier is measured. Round 0 follows the golden set alone.
 pub const CLASSIFIER: &str = "classifier";
+/// The file of the classifier that the job keeps.
+pub const CLASSIFIER_FILE: &str = "classifier.safetensors";
 /// The time for one training of a private lead, seconds: a day.
 const TRAINING_SECONDS: u32 = 86_400;
 
@@ -169,6 +172,13 @@ impl JobKind for Spec {
 
     fn release(&self, dataset: &Dataset, series: &str) -> Option<Event> {
         cost::release(self, dataset, series)
+    }
+
+    fn model_source(&self, file: &str) -> Option<ModelSource> {
+        let is_charged = self.private_lead.is_some()
+            || self.private_test.is_some()
+            || self.participants.iter().any(|party| party.gate.is_some());
+        (file == CLASSIFIER_FILE).then_some(if is_charged { ModelSource::Private } else { ModelSource::Public })
     }
 
     fn clip(&self, dataset: DatasetId) -> Option<f64> {

@@ -3,8 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Artifact, FileDeletion, ModelSource};
+use crate::dataset::Visibility;
 use crate::id::{ArtifactId, JobId};
-use crate::job::dp_sgd::AcousticModel;
+use crate::job::active_learning::Classifier;
+use crate::job::dp_sgd::{AcousticModel, RowColumns};
 use crate::report::{CertificateNamed, DatasetUsed};
 use crate::signed::certificate::{ConsortiumNamed, JobCovered, LineageSum};
 
@@ -24,8 +26,9 @@ pub struct ModelRecord {
     pub line: Vec<ModelVersion>,
     /// The models of finished jobs that began with this one, newest first: at most 100.
     pub continued_by: Vec<ModelVersion>,
-    /// Its layers and its loss.
-    pub settings: AcousticModel,
+    /// What it computes, and its layers.
+    #[serde(flatten)]
+    pub design: ModelDesign,
     /// The datasets of the job, the lead first.
     pub datasets: Vec<DatasetUsed>,
     /// The certificate of the job; absent until it is issued.
@@ -40,6 +43,52 @@ pub struct ModelRecord {
 impl ModelRecord {
     /// The most models in [`Self::continued_by`].
     pub const MOST_CONTINUATIONS: usize = 100;
+
+    /// Returns whether the model follows from public data alone.
+    pub fn is_of_public_data(&self) -> bool {
+        self.file.source == Some(ModelSource::Public)
+            || self.datasets.iter().all(|dataset| dataset.visibility == Visibility::Public)
+    }
+}
+
+/// What a model computes, and its layers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(tag = "design", rename_all = "snake_case")]
+pub enum ModelDesign {
+    /// A network of a `dp_sgd` job, for speech or for rows of tables.
+    Network {
+        /// Its layers and its loss.
+        settings: AcousticModel,
+    },
+    /// A classifier of queries of an `active_learning` job.
+    Classifier {
+        /// Its layers and its training.
+        classifier: Classifier,
+        /// Its labels, in their order.
+        labels: Vec<String>,
+    },
+}
+
+impl ModelDesign {
+    /// Returns the columns that a model of rows reads; `None` for any other.
+    pub fn rows(&self) -> Option<&RowColumns> {
+        match self {
+            Self::Network { settings } => settings.rows.as_deref(),
+            Self::Classifier { .. } => None,
+        }
+    }
+
+    /// Returns whether a job can begin with the model, or evaluate it.
+    pub const fn is_network(&self) -> bool {
+        matches!(self, Self::Network { .. })
+    }
+
+    /// Returns whether the model can be written as an ONNX graph. Models that hash the n-grams of texts cannot: ONNX has
+    /// no such operator.
+    pub fn has_graph(&self) -> bool {
+        self.is_network() && self.rows().is_none_or(|rows| rows.text.is_none())
+    }
 }
 
 /// A version in the line of a model.
@@ -73,7 +122,7 @@ pub struct ModelVersion {
 pub enum QualityOrigin {
     /// The lead's measurement on a public test set, in the job that made the model.
     Training,
-    /// Noisy counts of an `evaluation` job on private test sets.
+    /// Noisy counts of private test sets: of an `evaluation` job, or of the private test set of an `active_learning` job.
     Evaluation,
 }
 
@@ -99,7 +148,7 @@ pub struct ModelQuality {
     pub low: f64,
     /// The upper end of the interval.
     pub high: f64,
-    /// The measured frames; absent for an evaluation, whose counts are noisy.
+    /// The measured frames, rows or queries; absent for an evaluation, whose counts are noisy.
     #[serde(default)]
     pub frames: Option<u64>,
 }
@@ -108,7 +157,8 @@ pub struct ModelQuality {
 const NORMAL_95: f64 = crate::job::evaluation::NORMAL_95;
 
 impl ModelQuality {
-    /// Returns the 95 % interval of a share by Wilson's score (Wilson 1927), as if the measured frames were independent.
+    /// Returns the 95 % interval of a share by Wilson's score (Wilson 1927), as if the measured frames, rows or queries were
+    /// independent.
     pub fn wilson_interval(share: f64, frames: u64) -> (f64, f64) {
         let n = frames as f64;
         if frames == 0 {

@@ -4,7 +4,7 @@ use leptos::prelude::*;
 use undertone_api::id::{ArtifactId, ConsortiumId};
 use undertone_api::job::dp_sgd::TrainingLoss;
 use undertone_api::model::ModelSource;
-use undertone_api::model::record::{ModelQuality, ModelRecord, ModelVersion, QualityOrigin};
+use undertone_api::model::record::{ModelDesign, ModelQuality, ModelRecord, ModelVersion, QualityOrigin};
 use undertone_api::report::DatasetUsed;
 use undertone_api::retirement::LONGEST_REASON;
 use undertone_api::signed::certificate::LineageSum;
@@ -27,7 +27,7 @@ pub(crate) fn model() -> AnyView {
         let address = context.ctx().addresses.http.clone();
         let body = view! {
             {render_head(&record, consortium, context.now)}
-            {render_quality(&record.quality, consortium)}
+            {render_quality(&record, consortium)}
             {render_privacy(&record)}
             {render_line(&record, consortium)}
             {render_data(&record.datasets, consortium)}
@@ -61,13 +61,13 @@ fn render_head(record: &ModelRecord, consortium: ConsortiumId, now: time::Offset
             <dl class="facts">
                 <div><dt>"SHA-256"</dt><dd><Digest digest=file.digest.clone()/></dd></div>
                 <div><dt>"Size"</dt><dd>{words::bytes(file.size)}</dd></div>
-                <div><dt>"Layers"</dt><dd>{service::model::card::describe_layers(&record.settings)}</dd></div>
+                <div><dt>"Layers"</dt><dd>{service::model::card::describe_layers(&record.design)}</dd></div>
                 <div><dt>"Created"</dt><dd><RelativeTime at=file.created_at now/></dd></div>
             </dl>
             <div class="actions">
                 {downloads}
                 <a class="button" href=path::model_card(file.id) download="model-card.md">"Download the card"</a>
-                {file.deletion.is_none().then(|| view! {
+                {(file.deletion.is_none() && record.design.has_graph()).then(|| view! {
                     <a class="button" href=path::model_archive(file.id) download="model.tar">"Download for MLflow"</a>
                 })}
                 <a class="button" href=path::certificate(consortium, job.id)>"Certificate"</a>
@@ -78,12 +78,13 @@ fn render_head(record: &ModelRecord, consortium: ConsortiumId, now: time::Offset
     .into_any()
 }
 
-fn render_quality(quality: &[ModelQuality], consortium: ConsortiumId) -> AnyView {
-    if quality.is_empty() {
-        return view! { <section class="panel"><h2>"Quality"</h2><p>"This model was not measured. Propose an evaluation job with its SHA-256."</p></section> }
+fn render_quality(record: &ModelRecord, consortium: ConsortiumId) -> AnyView {
+    if record.quality.is_empty() {
+        let remedy = record.design.is_network().then_some(" Propose an evaluation job with its SHA-256.");
+        return view! { <section class="panel"><h2>"Quality"</h2><p>"This model was not measured."{remedy}</p></section> }
             .into_any();
     }
-    let rows = quality.iter().map(|one| {
+    let rows = record.quality.iter().map(|one: &ModelQuality| {
         let by = match one.origin {
             QualityOrigin::Training => "training, public data",
             QualityOrigin::Evaluation => "evaluation, private data",
@@ -104,7 +105,7 @@ fn render_quality(quality: &[ModelQuality], consortium: ConsortiumId) -> AnyView
                 <thead><tr><th scope="col">"Test set"</th><th scope="col">"Figure"</th><th scope="col" class="number">"Value"</th><th scope="col" class="number">"95 % interval"</th><th scope="col">"Measured by"</th></tr></thead>
                 <tbody>{rows.collect_view()}</tbody>
             </table>
-            <p class="hint">"Intervals of training jobs treat frames as independent, so the true uncertainty is larger. Those of evaluations include the noise."</p>
+            <p class="hint">"Intervals of public data treat frames, rows and queries as independent, so the true uncertainty is larger. Those of private data include the noise."</p>
         </section>
     }
     .into_any()
@@ -115,7 +116,7 @@ fn render_privacy(record: &ModelRecord) -> AnyView {
         view! { <p class="in-the-clear">"Made of exact gradients of open data. No ε covers this model."</p> }
     });
     if record.privacy.is_empty() {
-        let text = if record.file.source == Some(ModelSource::Public) {
+        let text = if record.is_of_public_data() {
             "This model follows from public data alone: no privacy budget was spent for it."
         } else {
             "There is no certificate of this model."
@@ -206,33 +207,46 @@ fn render_data(datasets: &[DatasetUsed], consortium: ConsortiumId) -> AnyView {
 }
 
 fn render_use(record: &ModelRecord, address: &str) -> AnyView {
-    let ModelRecord { file, settings, .. } = record;
+    let ModelRecord { file, design, .. } = record;
     if file.deletion.is_some() {
         return ().into_any();
     }
     let name = &file.name;
-    let labels =
-        if settings.loss == TrainingLoss::Ctc { "--characters characters.json" } else { "--phone-map phones.json" };
-    let (purpose, command) = if settings.rows.is_some() {
-        ("Predict the rows of a file:", format!("undertone-worker predict {name} rows.csv --output predictions.csv"))
-    } else {
-        ("Recognize speech at a site:", format!("undertone-worker recognize recording.flac --model {name} {labels}"))
+    let predict = |input: &str| format!("undertone-worker predict {name} {input} --output predictions.csv");
+    let recognize = |labels: &str| format!("undertone-worker recognize recording.flac --model {name} {labels}");
+    let (purpose, command, label) = match design {
+        ModelDesign::Classifier { .. } => {
+            ("Label the queries of a file, from its column “query”:", predict("queries.csv"), "Labelling command")
+        }
+        ModelDesign::Network { settings } if settings.rows.is_some() => {
+            ("Predict the rows of a file:", predict("rows.csv"), "Prediction command")
+        }
+        ModelDesign::Network { settings } if settings.loss == TrainingLoss::Ctc => {
+            ("Recognize speech at a site:", recognize("--characters characters.json"), "Recognition command")
+        }
+        ModelDesign::Network { .. } => {
+            ("Recognize speech at a site:", recognize("--phone-map phones.json"), "Recognition command")
+        }
     };
-    let label = if settings.rows.is_some() { "Prediction command" } else { "Recognition command" };
     let download = format!(
         "curl --fail --header \"Authorization: Bearer KEY\" --output {name} {}{}",
         address.trim_end_matches('/'),
         path::artifact_file(file.id)
     );
+    let measure = design.is_network().then(|| {
+        view! {
+            <p>"Measure it on a dataset of the site:"</p>
+            <CopyField text=format!("undertone-worker evaluate {name} --dataset DATASET") label="Evaluation command".to_owned()/>
+            <p>"To continue it, choose it in the planner under "<em>"Initial model"</em>"."</p>
+        }
+    });
     view! {
         <section class="panel"><h2>"Use this model"</h2>
             <p>"Download it with an API key of the scope "<code>"models"</code>":"</p>
             <CopyField text=download label="Download command".to_owned()/>
             <p>{purpose}</p>
             <CopyField text=command label=label.to_owned()/>
-            <p>"Measure it on a dataset of the site:"</p>
-            <CopyField text=format!("undertone-worker evaluate {name} --dataset DATASET") label="Evaluation command".to_owned()/>
-            <p>"To continue it, choose it in the planner under "<em>"Initial model"</em>"."</p>
+            {measure}
         </section>
     }
     .into_any()

@@ -3,8 +3,9 @@
 //!
 //! The classifier learns from [`Example`]s and classifies [`Visible`] texts. Both types exclude every text that was
 //! neither released by a gate nor published, so that this costs no privacy. [`PrivateUnits`] alone holds rows of a private
-//! log, and all that can be made of them are sums of clipped gradients and of clipped score histograms, which leave with
-//! noise and a charge.
+//! log in a job, and all that can be made of them are sums of clipped gradients and of clipped score histograms, which
+//! leave with noise and a charge. [`Classifier::classify_local`] classifies any text for the site's own use; no job calls
+//! it.
 //!
 //! Every result is a function of settings, examples and a seed, to the last bit on one machine: parameters, order and
 //! masks are drawn from streams of that seed, a row of a matrix product does not depend on the other rows, and sums
@@ -25,7 +26,7 @@ mod visible;
 pub(crate) mod tests;
 
 pub use file::ClassifierFileError;
-pub use posterior::{ExamResult, LabelPosterior};
+pub use posterior::{ExamResult, LabelPosterior, LocalLabel};
 pub use private::PrivateUnits;
 pub(crate) use train::shuffled;
 pub use undertone_api::job::active_learning::Classifier as Settings;

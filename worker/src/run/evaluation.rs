@@ -8,6 +8,7 @@
 mod error;
 pub mod local;
 mod model_file;
+pub mod queries;
 pub mod rows;
 
 use std::time::{Duration, Instant};

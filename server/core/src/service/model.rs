@@ -2,6 +2,7 @@
 
 pub mod archive;
 pub mod card;
+mod classifier;
 pub mod compare;
 pub mod deletion;
 pub mod initial;

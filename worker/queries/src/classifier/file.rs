@@ -21,6 +21,9 @@ pub enum ClassifierFileError {
         /// The fault of the tensor.
         problem: &'static str,
     },
+    /// The file has the format, and is no classifier.
+    #[error("the file is not a classifier of this product: its metadata have no `classifier`")]
+    NoClassifier,
     /// The file has the format, but unusable metadata.
     #[error("the file is not a classifier of this product: {0}")]
     About(String),
@@ -78,7 +81,7 @@ impl Classifier {
     pub fn from_safetensors(file: &[u8]) -> Result<Self, ClassifierFileError> {
         let (_, header) = SafeTensors::read_metadata(file)?;
         let about = header.metadata().as_ref().and_then(|about| about.get(ABOUT));
-        let about = about.ok_or_else(|| ClassifierFileError::About(format!("its metadata have no `{ABOUT}`")))?;
+        let about = about.ok_or(ClassifierFileError::NoClassifier)?;
         let FileMetadata { format, settings, labels, seed } = serde_json::from_str(about)
             .map_err(|error| ClassifierFileError::About(format!("its metadata: {error}")))?;
         if format != FORMAT {

@@ -36,6 +36,15 @@ pub struct LabelPosterior {
     pub disagreement: f32,
 }
 
+/// The most probable label of a text of the site. It is as private as the text.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LocalLabel {
+    /// The most probable label, an index into the classifier's labels; of several, the first.
+    pub label: u16,
+    /// Its probability.
+    pub probability: f32,
+}
+
 /// Result on labelled texts.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct ExamResult {
@@ -86,6 +95,17 @@ impl Classifier {
         all
     }
 
+    /// Returns the most probable label of each text, for the site's own use: the labels are as private as the texts, and
+    /// nothing of them may leave the site.
+    pub fn classify_local(&self, texts: &[&str]) -> Vec<LocalLabel> {
+        let mut labels = Vec::with_capacity(texts.len());
+        self.mean_of(texts, &mut |mean, _| {
+            let (label, probability, _) = lead(mean);
+            labels.push(LocalLabel { label, probability });
+        });
+        labels
+    }
+
     /// Compares mean predictions with labels. Each example counts with its weight, so that a text that occurs many
     /// times is classified once.
     ///
@@ -112,7 +132,8 @@ impl Classifier {
         let shape = self.shape;
         let mut all = Vec::with_capacity(texts.len() * shape.hidden);
         for some in texts.chunks(TEXTS) {
-            let grams = self.grams(some);
+            let some: Vec<&str> = some.iter().map(|text| text.text()).collect();
+            let grams = self.grams(&some);
             let grams: Vec<&HashedGrams> = grams.iter().collect();
             let pass = NetworkPass::new(shape, &self.weights.dense, &grams, &device);
             let mut rows = pass.place(shape.embed(&self.weights.table, &grams));
@@ -129,13 +150,18 @@ impl Classifier {
         all
     }
 
-    fn grams(&self, texts: &[Visible<'_>]) -> Vec<HashedGrams> {
-        texts.par_iter().map(|text| HashedGrams::new(text.text(), self.shape.buckets)).collect()
+    fn grams(&self, texts: &[&str]) -> Vec<HashedGrams> {
+        texts.par_iter().map(|text| HashedGrams::new(text, self.shape.buckets)).collect()
     }
 
     /// Calls `give` for each text in order, with the mean of the passes' predictions and the mean of their entropies in
     /// nats.
     fn mean(&self, texts: &[Visible<'_>], give: &mut dyn FnMut(&[f32], f32)) {
+        let texts: Vec<&str> = texts.iter().map(|text| text.text()).collect();
+        self.mean_of(&texts, give);
+    }
+
+    fn mean_of(&self, texts: &[&str], give: &mut dyn FnMut(&[f32], f32)) {
         let device = device::chosen().1;
         let shape = self.shape;
         // Without dropout all passes are equal.

@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use undertone_api::job::Report as AnyReport;
 use undertone_api::job::active_learning::{
-    Gate, LearningPoint, Party, RehearsalResult, Report, Spec, UncertaintyHistogram, best_round,
+    CLASSIFIER_FILE, Gate, LearningPoint, Party, RehearsalResult, Report, Spec, UncertaintyHistogram, best_round,
 };
 use undertone_api::signed::Manifest;
 
 use super::journal::{LeadJournal, RoundRecord};
 use super::learning::LearningState;
-use super::output::{self, CLASSIFIER_FILE, LABELS_FILE, POOL_FILE};
+use super::output::{self, LABELS_FILE, POOL_FILE};
 use super::private::PrivateTrainer;
 use super::private_test::PrivateMeasurement;
 use super::test_sets::{QueryTestSets, content_of, report_tests};

@@ -14,8 +14,6 @@ use crate::queries::rehearsal::frequencies;
 use crate::queries::released::Released;
 use crate::run::RunError;
 
-/// The trained classifier.
-pub(super) const CLASSIFIER_FILE: &str = "classifier.safetensors";
 /// Every question with a label, and its label.
 pub(super) const LABELS_FILE: &str = "labels.jsonl";
 /// Every released question.

@@ -4,9 +4,9 @@ mod annotation;
 mod private_lead;
 mod private_test;
 
-use undertone_api::job::active_learning::{Acquisition, Aggregation, BINS, Rehearsal, Report};
+use undertone_api::job::active_learning::{Acquisition, Aggregation, BINS, CLASSIFIER_FILE, Rehearsal, Report};
 
-use super::output::{CLASSIFIER_FILE, LABELS_FILE, POOL_FILE};
+use super::output::{LABELS_FILE, POOL_FILE};
 use crate::fault::{self, FailureKind, FailurePlan};
 use crate::queries::classifier::Classifier;
 use crate::run::{RoundProgress, RunError};

@@ -6,6 +6,7 @@ use undertone_api::job::evaluation::MetricError;
 
 use crate::dp::clip::ClipError;
 use crate::dp::release::ReleaseError;
+use crate::queries::classifier::ClassifierFileError;
 use crate::run::RunError;
 use crate::speech::dataset::DatasetError;
 use crate::speech::model::ModelError;
@@ -51,8 +52,11 @@ pub enum EvaluationError {
         "the model reads rows of tables, not speech: use it with `undertone-worker evaluate` or `predict` on a table"
     )]
     RowModel,
+    /// The file is a damaged classifier of queries.
+    #[error("{0}: download the file again")]
+    Classifier(#[source] ClassifierFileError),
     /// The model reads speech.
-    #[error("the model reads speech, not rows of tables: use it with `undertone-worker recognize`")]
+    #[error("the model reads speech, not rows or queries: use it with `undertone-worker recognize`")]
     SpeechModel,
     /// The file of a model of rows does not name its columns.
     #[error("the model reads rows, and its file does not name their columns: use a file of an Undertone job")]

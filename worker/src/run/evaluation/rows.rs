@@ -246,7 +246,7 @@ fn has_valid_columns(columns: &RowColumns) -> bool {
 }
 
 /// Quotes a cell of CSV if it needs it.
-fn quote_cell(text: &str) -> String {
+pub(super) fn quote_cell(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
 }
 

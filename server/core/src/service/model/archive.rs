@@ -40,6 +40,11 @@ pub async fn archive(ctx: &Ctx, actor: &Actor, id: ArtifactId) -> Result<Vec<u8>
         );
         return Err(Error::problem(Code::TooLarge, text));
     }
+    if !record.design.has_graph() {
+        let text = "an archive has an ONNX graph, and this model reads the n-grams of texts, for which ONNX has no operator: \
+                    download the file";
+        return Err(Error::wrong_state(text));
+    }
     let StoredArtifact { object, .. } = take(ctx, actor, id).await?;
     let object = ctx.store.get(&object).await.map_err(|error| Error::internal("reading a file", error))?;
     let file = object.bytes().await.map_err(|error| Error::internal("reading a file", error))?;

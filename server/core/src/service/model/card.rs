@@ -2,13 +2,15 @@
 //!
 //! The card repeats the record of the model and adds no facts. The same record gives the same card.
 
+mod classifier;
+
 use std::fmt::Write as _;
 
 use undertone_api::dataset::Visibility;
 use undertone_api::id::ArtifactId;
 use undertone_api::job::dp_sgd::{AcousticModel, RecurrentCell, TrainingLoss};
 use undertone_api::model::ModelSource;
-use undertone_api::model::record::{ModelQuality, ModelRecord, QualityOrigin};
+use undertone_api::model::record::{ModelDesign, ModelQuality, ModelRecord, QualityOrigin};
 use undertone_api::signed::certificate::{LineageSum, relation};
 use undertone_privacy::PrivacyUnit;
 
@@ -82,7 +84,14 @@ fn unit_name(unit: PrivacyUnit) -> &'static str {
 }
 
 /// Describes the layers of a model in words.
-pub fn describe_layers(settings: &AcousticModel) -> String {
+pub fn describe_layers(design: &ModelDesign) -> String {
+    match design {
+        ModelDesign::Network { settings } => describe_network(settings),
+        ModelDesign::Classifier { classifier, labels } => classifier::describe_layers(classifier, labels.len()),
+    }
+}
+
+fn describe_network(settings: &AcousticModel) -> String {
     let classes = settings.classes.map_or_else(|| "open".to_owned(), |classes| classes.to_string());
     if let Some(rows) = &settings.rows {
         let normalize = if settings.normalize { ", layer norm" } else { "" };
@@ -130,7 +139,11 @@ fn render_head(record: &ModelRecord) -> String {
          | Finished | {} |\n\
          | Layers | {} |\n\
          | Loss | {} |",
-        if record.settings.rows.is_some() { "A model of rows of tables" } else { "An acoustic model" },
+        match &record.design {
+            ModelDesign::Classifier { .. } => "A classifier of queries",
+            ModelDesign::Network { settings } if settings.rows.is_some() => "A model of rows of tables",
+            ModelDesign::Network { .. } => "An acoustic model",
+        },
         escape(&consortium.name),
         file.name,
         file.size,
@@ -138,19 +151,28 @@ fn render_head(record: &ModelRecord) -> String {
         escape(&job.proposed_by),
         job.id,
         job.finished_at.map_or_else(|| "unknown".to_owned(), |at| at.date().to_string()),
-        describe_layers(&record.settings),
-        match record.settings.loss {
-            TrainingLoss::CrossEntropy if record.settings.rows.is_some() => "cross-entropy of each row",
-            TrainingLoss::CrossEntropy => "cross-entropy of each frame",
-            TrainingLoss::Ctc => "CTC over characters",
-            TrainingLoss::SquaredError => "squared error of each row, with the target's range as -1 to 1",
-        },
+        describe_layers(&record.design),
+        describe_loss(&record.design),
     );
     text
 }
 
+fn describe_loss(design: &ModelDesign) -> &'static str {
+    let ModelDesign::Network { settings } = design else { return "cross-entropy of each query" };
+    match settings.loss {
+        TrainingLoss::CrossEntropy if settings.rows.is_some() => "cross-entropy of each row",
+        TrainingLoss::CrossEntropy => "cross-entropy of each frame",
+        TrainingLoss::Ctc => "CTC over characters",
+        TrainingLoss::SquaredError => "squared error of each row, with the target's range as -1 to 1",
+    }
+}
+
 fn render_uses(record: &ModelRecord) -> String {
-    if let Some(rows) = &record.settings.rows {
+    let settings = match &record.design {
+        ModelDesign::Network { settings } => settings,
+        ModelDesign::Classifier { labels, .. } => return classifier::render_uses(labels),
+    };
+    if let Some(rows) = &settings.rows {
         let features: Vec<String> = rows.features.iter().map(|column| format!("`{}`", column.name)).collect();
         return format!(
             "## Intended use\n\n\
@@ -161,7 +183,7 @@ fn render_uses(record: &ModelRecord) -> String {
             features.join(", ")
         );
     }
-    let output = match record.settings.loss {
+    let output = match settings.loss {
         TrainingLoss::Ctc => "characters",
         _ => "the class of each frame of 10 ms, such as a state of a phone",
     };
@@ -192,8 +214,9 @@ fn render_data(record: &ModelRecord) -> String {
 }
 
 fn render_training(record: &ModelRecord) -> String {
+    let method = if record.design.is_network() { "Federated training" } else { "Active learning" };
     let mut text = format!(
-        "## Training\n\nFederated training in {} of {} planned rounds. The manifest `{}` signs every parameter.\n",
+        "## Training\n\n{method} in {} of {} planned rounds. The manifest `{}` signs every parameter.\n",
         record.job.rounds_done, record.job.rounds, record.job.manifest
     );
     if record.line.len() > 1 {
@@ -222,7 +245,7 @@ fn render_privacy(record: &ModelRecord) -> String {
             "**No ε covers this model: it was made of exact gradients of data that their owners marked open.** A reader of the \
              model may learn whether a person is in these data, and what the person said.\n\n",
         ),
-        Some(ModelSource::Public) if record.privacy.is_empty() => {
+        _ if record.privacy.is_empty() && record.is_of_public_data() => {
             text.push_str("The model follows from public data alone, and no private data was charged for it.\n");
             return text;
         }
@@ -318,7 +341,11 @@ fn render_quality(record: &ModelRecord) -> String {
 }
 
 fn render_limits(record: &ModelRecord) -> String {
-    if record.settings.rows.is_some() {
+    let settings = match &record.design {
+        ModelDesign::Network { settings } => settings,
+        ModelDesign::Classifier { .. } => return classifier::LIMITS.to_owned(),
+    };
+    if settings.rows.is_some() {
         return "## Limits\n\n\
                 * The figures hold for the listed test sets. Rows of other sites or times were not measured.\n\
                 * Groups with few units in the training data are predicted worse, and noise for privacy affects them most.\n\
@@ -331,7 +358,7 @@ fn render_limits(record: &ModelRecord) -> String {
                     * The guarantee of privacy covers the model file. It covers neither recordings that a user gives to the model nor a \
                     copy that a site personalizes.\n"
         .to_owned();
-    if record.settings.bidirectional {
+    if settings.bidirectional {
         text.push_str(
             "* The layers read backwards too, so the model needs whole recordings and cannot follow live speech.\n",
         );
@@ -340,44 +367,54 @@ fn render_limits(record: &ModelRecord) -> String {
 }
 
 fn render_commands(record: &ModelRecord, address: &str) -> String {
-    let ModelRecord { file, job, settings, .. } = record;
+    let ModelRecord { file, job, design, .. } = record;
     if file.deletion.is_some() {
         return "## Use\n\nThe file was deleted, so it cannot be downloaded.".to_owned();
     }
     let name = &file.name;
-    let labels =
-        if settings.loss == TrainingLoss::Ctc { "--characters characters.json" } else { "--phone-map phones.json" };
-    let is_of_rows = settings.rows.is_some();
-    let recognize = if is_of_rows {
-        format!("undertone-worker predict {name} rows.csv --output predictions.csv\n")
-    } else {
-        format!("undertone-worker recognize recording.flac --model {name} {labels}\n")
+    let mut commands = match design {
+        ModelDesign::Classifier { .. } => {
+            format!("undertone-worker predict {name} queries.csv --output predictions.csv\n")
+        }
+        ModelDesign::Network { settings } if settings.rows.is_some() => {
+            format!("undertone-worker predict {name} rows.csv --output predictions.csv\n")
+        }
+        ModelDesign::Network { settings } if settings.loss == TrainingLoss::Ctc => {
+            format!("undertone-worker recognize recording.flac --model {name} --characters characters.json\n")
+        }
+        ModelDesign::Network { .. } => {
+            format!("undertone-worker recognize recording.flac --model {name} --phone-map phones.json\n")
+        }
     };
-    let export = if settings.rows.as_ref().is_some_and(|rows| rows.text.is_some()) {
-        String::new()
+    if design.is_network() {
+        let _ = writeln!(commands, "undertone-worker evaluate {name} --dataset DATASET");
+    }
+    if design.has_graph() {
+        let _ = writeln!(commands, "undertone-worker export {name} --output model.onnx");
+    }
+    if matches!(design, ModelDesign::Network { settings } if settings.rows.is_none() && settings.loss != TrainingLoss::Ctc)
+    {
+        let _ = writeln!(commands, "undertone-worker personalize {name} --dataset DATASET");
+    }
+    let (dataset, continuation) = if design.is_network() {
+        let text =
+            format!("To continue the model, propose a `dp_sgd` job with `\"initial_model\": \"{}\"`.", file.digest);
+        ("; `DATASET` is a dataset of the site", text)
     } else {
-        format!("undertone-worker export {name} --output model.onnx\n")
-    };
-    let personalize = if is_of_rows || settings.loss == TrainingLoss::Ctc {
-        String::new()
-    } else {
-        format!("undertone-worker personalize {name} --dataset DATASET\n")
+        ("", "`queries.csv` has a header with the column `query`; `--column` names another one.".to_owned())
     };
     format!(
         "## Use\n\n\
-         `KEY` is an API key with the scopes `models` and `read`; `DATASET` is a dataset of the site.\n\n\
+         `KEY` is an API key with the scopes `models` and `read`{dataset}.\n\n\
          ```sh\n\
          curl --fail --header \"Authorization: Bearer KEY\" --output {name} {address}/api/v1/artifacts/{}/content\n\
          echo \"{}  {name}\" | sha256sum --check\n\
          curl --fail --header \"Authorization: Bearer KEY\" --output certificate.json {address}/api/v1/jobs/{}/certificate\n\
          undertone-server certificate verify certificate.json --model {name}\n\
-         {recognize}\
-         undertone-worker evaluate {name} --dataset DATASET\n\
-         {export}\
-         {personalize}\
+         {commands}\
          ```\n\n\
-         To continue the model, propose a `dp_sgd` job with `\"initial_model\": \"{}\"`.",
-        file.id, file.digest, job.id, file.digest
+         {continuation}",
+        file.id, file.digest, job.id
     )
 }
 

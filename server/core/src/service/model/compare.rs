@@ -36,7 +36,11 @@ pub async fn compare(
     }
     let flatten_spec = |spec: &_| {
         let mut flat = BTreeMap::new();
-        flatten("", &serde_json::to_value(spec).unwrap_or_default(), &mut flat);
+        let mut document = serde_json::to_value(spec).unwrap_or_default();
+        // The settings have the names of the spec's fields.
+        let fields = document.get_mut("spec").map(Value::take).unwrap_or_default();
+        flatten("", &fields, &mut flat);
+        flatten("kind", &document["kind"], &mut flat);
         flat
     };
     let mut settings = list_differences(&flatten_spec(&first_spec), &flatten_spec(&second_spec));

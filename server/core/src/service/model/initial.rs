@@ -211,6 +211,12 @@ async fn find_candidate(
             row.name, made.title
         )));
     };
+    if !matches!(&*made.spec, Spec::DpSgd(_)) {
+        return Ok(Err(format!(
+            "{file:?} of the job {:?} is a classifier of queries, which no other job reads: choose a model of a dp_sgd job",
+            made.title
+        )));
+    }
     if source == ModelSource::Open {
         return Ok(Err(format!(
             "{file:?} of the job {:?} was made of {}, which no ε covers: choose its public or private model",

@@ -10,13 +10,13 @@ use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _, QueryOrder a
 use undertone_api::id::{ArtifactId, DatasetId, JobId};
 use undertone_api::job::evaluation::MetricEstimate;
 use undertone_api::job::{JobKind as _, JobState, Report, Spec, dp_sgd, evaluation};
-use undertone_api::model::record::{ModelQuality, ModelRecord, ModelVersion, QualityOrigin};
+use undertone_api::model::record::{ModelDesign, ModelQuality, ModelRecord, ModelVersion, QualityOrigin};
 use undertone_api::model::{Artifact, ModelSource};
 use undertone_api::problem::Code;
 use undertone_api::report::{DatasetUsed, ReportFile};
 use undertone_api::signed::Certificate;
 
-use super::{deletion, of_jobs};
+use super::{classifier, deletion, of_jobs};
 use crate::auth::Actor;
 use crate::ctx::Ctx;
 use crate::error::Error;
@@ -28,7 +28,7 @@ use crate::service::{audit, certificate, report};
 /// The most jobs that a record reads for the continuations, and for the evaluations.
 const MOST_JOBS: u64 = ModelRecord::MOST_CONTINUATIONS as u64;
 
-/// Returns the record of a model: a file of a finished job with which another job can begin.
+/// Returns the record of a model of a finished job.
 ///
 /// # Errors
 /// 404 when there is none that the caller may know, or the file is no model; `wrong_state` while the job has not
@@ -38,20 +38,19 @@ pub async fn get(ctx: &Ctx, actor: &Actor, id: ArtifactId) -> Result<ModelRecord
 }
 
 /// Returns the record of a model and the spec of the job that made it.
-pub(super) async fn read(ctx: &Ctx, actor: &Actor, id: ArtifactId) -> Result<(ModelRecord, dp_sgd::Spec), Error> {
+pub(super) async fn read(ctx: &Ctx, actor: &Actor, id: ArtifactId) -> Result<(ModelRecord, Spec), Error> {
     let row = artifact::Entity::find_by_id(id.0).one(ctx.db.read()).await?;
     let row = row.ok_or_else(|| Error::not_found("model"))?;
     let job = load_readable_job(ctx, actor, row.job_id.into()).await?;
     audit::releasable(&job)?;
     let (name, title) = (&row.name, &job.title);
-    let (Spec::DpSgd(spec), Some(source)) = (&*job.spec, job.spec.model_source(name)) else {
+    let (Some(source), Some(design)) = (job.spec.model_source(name), find_design(&job.spec)) else {
         let text = format!("{name:?} of the job {title:?} is no model: choose one of the Models page");
         return Err(Error::problem(Code::NotFound, text));
     };
     if *job.state != JobState::Finished {
         return Err(Error::wrong_state(format!("the job {title:?} has not finished: wait for its end")));
     }
-    let spec = spec.clone();
     let report = report::get(ctx, actor, JobId(job.id)).await?;
     let files = of_jobs(ctx.db.read(), [job.id]).await?.remove(&job.id);
     let file = files.into_iter().flatten().find(|file| file.id == id).ok_or_else(|| Error::not_found("model"))?;
@@ -60,7 +59,11 @@ pub(super) async fn read(ctx: &Ctx, actor: &Actor, id: ArtifactId) -> Result<(Mo
     let line = load_line(ctx, &job, &file, source, certificate.as_ref()).await?;
     let version = line.len() as u32;
     let continued_by = load_continuations(ctx, &job, &file, version + 1).await?;
-    let mut quality = training_quality(&spec, &report, &file.name);
+    let mut quality = match &*job.spec {
+        Spec::DpSgd(spec) => training_quality(spec, &report, &file.name),
+        Spec::ActiveLearning(spec) => classifier::quality(spec, &report),
+        _ => Vec::new(),
+    };
     quality.extend(load_evaluations(ctx, &job, &file, &report.datasets).await?);
     let privacy = match certificate {
         Some(certificate) => certificate::sum_lineage(ctx, certificate, source).await?,
@@ -73,13 +76,25 @@ pub(super) async fn read(ctx: &Ctx, actor: &Actor, id: ArtifactId) -> Result<(Mo
         version,
         line,
         continued_by,
-        settings: spec.model.clone(),
+        design,
         datasets: report.datasets,
         certificate: report.certificate,
         privacy,
         quality,
     };
-    Ok((record, spec))
+    Ok((record, (*job.spec).clone()))
+}
+
+/// Returns what the models of a job compute; `None` for a kind that makes none.
+fn find_design(spec: &Spec) -> Option<ModelDesign> {
+    match spec {
+        Spec::DpSgd(spec) => Some(ModelDesign::Network { settings: spec.model.clone() }),
+        Spec::ActiveLearning(spec) => Some(ModelDesign::Classifier {
+            classifier: spec.classifier,
+            labels: spec.labels.iter().map(|label| label.name.clone()).collect(),
+        }),
+        _ => None,
+    }
 }
 
 /// Returns the versions from the first to this file.

@@ -32,7 +32,7 @@ fn measures_follow_from_the_passes() {
     let text = [texts()[0]];
     let each: Vec<Vec<f32>> = (0..passes as u32)
         .map(|pass| {
-            let grams = classifier.grams(&text);
+            let grams = classifier.grams(&[text[0].text()]);
             let grams: Vec<_> = grams.iter().collect();
             let device = burn::tensor::Device::flex();
             let network = super::NetworkPass::new(classifier.shape, &classifier.weights.dense, &grams, &device);

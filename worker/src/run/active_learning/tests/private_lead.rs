@@ -1,11 +1,11 @@
 //! A private lead: each classifier is one paid release, and nothing else of its log leaves.
 
-use undertone_api::job::active_learning::TRAINING;
+use undertone_api::job::active_learning::{CLASSIFIER_FILE, TRAINING};
 
 use super::annotation::{ASKER, FREQUENT_TEXTS, LEAD, STEPS, TestAnnotation, true_label};
 use super::{parse_lines, report};
 use crate::queries::classifier::Classifier;
-use crate::run::active_learning::output::{CLASSIFIER_FILE, LABELS_FILE, POOL_FILE};
+use crate::run::active_learning::output::{LABELS_FILE, POOL_FILE};
 use crate::run::fake::CrashPoint;
 use crate::run::{RoundKey, RunError};
 

@@ -1,9 +1,10 @@
 use time::macros::datetime;
 use undertone_api::dataset::{SizeClass, Visibility};
 use undertone_api::id::{ArtifactId, ConsortiumId, DatasetId, JobId, LineageId, MemberId, OrganizationId};
+use undertone_api::job::active_learning::Classifier;
 use undertone_api::job::dp_sgd::{AcousticModel, TrainingLoss};
 use undertone_api::job::{DatasetUse, JobState};
-use undertone_api::model::record::{ModelQuality, ModelRecord, ModelVersion, QualityOrigin};
+use undertone_api::model::record::{ModelDesign, ModelQuality, ModelRecord, ModelVersion, QualityOrigin};
 use undertone_api::model::{Artifact, FileDeletion, ModelSource};
 use undertone_api::report::{CertificateNamed, DatasetUsed};
 use undertone_api::signed::certificate::{CertifiedFigure, ConsortiumNamed, JobCovered, LineageSum};
@@ -91,7 +92,9 @@ fn example() -> ModelRecord {
         version: 2,
         line: vec![version(1, ModelSource::Public), version(2, ModelSource::Private)],
         continued_by: Vec::new(),
-        settings: AcousticModel { bidirectional: true, ..AcousticModel::lstm(200, Some(931)) },
+        design: ModelDesign::Network {
+            settings: AcousticModel { bidirectional: true, ..AcousticModel::lstm(200, Some(931)) },
+        },
         datasets: vec![dataset(3, "librispeech", Visibility::Public), dataset(4, "ward-7", Visibility::Private)],
         certificate: Some(CertificateNamed { digest: "12".repeat(32), path: String::new(), head: None }),
         privacy: vec![sum("North", PrivacyUnit::Speaker, Some(1.2341)), sum("South", PrivacyUnit::Record, None)],
@@ -132,7 +135,8 @@ fn card_of_a_model_of_rows_names_its_columns() {
         {"name":"age","kind":"integer","least":0,"most":100},{"name":"ward","kind":"category","values":["a","b"]}]}"#;
     let rows = serde_json::from_str(rows).expect("columns");
     let mut record = example();
-    record.settings = AcousticModel { classes: Some(2), ..AcousticModel::from_rows(rows, 2, 16) };
+    record.design =
+        ModelDesign::Network { settings: AcousticModel { classes: Some(2), ..AcousticModel::from_rows(rows, 2, 16) } };
     let card = render_card(&record, "");
     for text in [
         "A model of rows of tables of the consortium",
@@ -151,16 +155,40 @@ fn card_of_a_model_of_texts_names_its_embedding() {
         "features":[{"name":"note","kind":"text","most_grams":20}]}"#;
     let rows = serde_json::from_str(rows).expect("columns");
     let mut record = example();
-    record.settings = AcousticModel { classes: Some(2), ..AcousticModel::from_rows(rows, 0, 0) };
+    record.design =
+        ModelDesign::Network { settings: AcousticModel { classes: Some(2), ..AcousticModel::from_rows(rows, 0, 0) } };
     let card = render_card(&record, "");
     let layers = "20 inputs, an embedding of 64 vectors of 8 numbers for n-grams of texts, linear, 2 output(s)";
     assert!(card.contains(layers) && !card.contains("undertone-worker export"), "{card}");
 }
 
 #[test]
+fn card_of_a_classifier_names_its_labels_and_its_command() {
+    let mut record = example();
+    let labels = vec!["play_music".to_owned(), "weather".to_owned()];
+    record.design = ModelDesign::Classifier { classifier: Classifier::default(), labels };
+    record.file.name = "classifier.safetensors".to_owned();
+    let card = render_card(&record, "");
+    for text in [
+        "A classifier of queries of the consortium",
+        "an embedding of 65536 vectors of 64 numbers for n-grams, their mean, a dense layer of 128 units, 2 labels",
+        "one of the labels `play_music`, `weather`",
+        "Active learning in 30 of 30 planned rounds",
+        "undertone-worker predict classifier.safetensors queries.csv",
+    ] {
+        assert!(card.contains(text), "{text} is not in {card}");
+    }
+    for text in ["undertone-worker evaluate", "undertone-worker export", "initial_model", "DATASET"] {
+        assert!(!card.contains(text), "{text} is in {card}");
+    }
+}
+
+#[test]
 fn card_of_characters_and_of_a_deleted_file_has_fitting_commands() {
     let mut record = example();
-    record.settings.loss = TrainingLoss::Ctc;
+    let mut settings = AcousticModel::lstm(200, Some(31));
+    settings.loss = TrainingLoss::Ctc;
+    record.design = ModelDesign::Network { settings };
     let card = render_card(&record, "");
     assert!(card.contains("--characters characters.json") && !card.contains("undertone-worker personalize"), "{card}");
     let by = MemberId(id(7));

@@ -6,7 +6,7 @@ use undertone_api::id::{ArtifactId, JobId};
 use undertone_api::job::evaluation::MetricEstimate;
 use undertone_api::job::{JobKind as _, Report, Spec, evaluation};
 use undertone_api::model::ModelSource;
-use undertone_api::model::record::{ModelRecord, QualityOrigin};
+use undertone_api::model::record::{ModelDesign, ModelRecord, QualityOrigin};
 use undertone_api::problem::Code;
 use undertone_api::signed::Manifest;
 
@@ -74,7 +74,8 @@ on_both! {
         assert_eq!(line, [(1, first, Some(ids[0])), (2, second, Some(ids[1]))]);
         let next: Vec<_> = one.continued_by.iter().map(|version| (version.version, version.job)).collect();
         assert_eq!(next, [(2, second)]);
-        assert_eq!((one.file.source, one.settings.classes), (Some(ModelSource::Private), Some(40)));
+        let ModelDesign::Network { settings } = &one.design else { panic!("a network") };
+        assert_eq!((one.file.source, settings.classes), (Some(ModelSource::Private), Some(40)));
         assert_eq!(one.certificate.as_ref().map(|certificate| certificate.digest.len()), Some(64));
         // Both private parties, each job once: the cost of the second includes that of the first.
         assert_eq!(two.privacy.iter().map(|sum| sum.jobs).collect::<Vec<_>>(), [2, 2]);

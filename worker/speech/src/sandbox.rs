@@ -20,6 +20,7 @@ use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Output,
 use std::sync::LazyLock;
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use self::confinement::ProgramConfinement;
 use self::files::{FileRequest, ScratchFolder};
@@ -111,6 +112,9 @@ fn environment(scratch: &Path, named: &[String]) -> Vec<(OsString, OsString)> {
     all
 }
 
+/// The interval of looks at a program that ends.
+const PACE: Duration = Duration::from_millis(5);
+
 type Launch = (Command, Sender<io::Result<Child>>);
 
 /// The thread that starts all programs. A program ends with the thread that started it (`PR_SET_PDEATHSIG`). This
@@ -161,6 +165,25 @@ impl RunningProgram {
         if let Some(mut child) = self.child.take() {
             walls::kill_group(&child);
             drop(child.wait());
+        }
+    }
+
+    /// Waits until the program has ended by itself, at most `grace`, and ends it otherwise. Returns how it ended by
+    /// itself: "exit status: 3", or "signal: 9 (SIGKILL)".
+    pub fn end_within(&mut self, grace: Duration) -> Option<String> {
+        let deadline = Instant::now() + grace;
+        loop {
+            let status = self.child.as_mut()?.try_wait();
+            if let Ok(Some(status)) = status {
+                // Processes that it started may still run.
+                self.end();
+                return Some(status.to_string());
+            }
+            if status.is_err() || Instant::now() >= deadline {
+                self.end();
+                return None;
+            }
+            thread::sleep(PACE);
         }
     }
 

@@ -29,7 +29,7 @@ pub enum Silence {
     /// The process did not reply within this number of seconds.
     #[error("the aligner hung: no answer within {0} s")]
     Late(u64),
-    /// The process ended; includes the last line of its error output.
+    /// The process ended; includes the last line of its error output or, without one, how it ended.
     #[error("the aligner crashed{0}")]
     Ended(String),
 }
@@ -87,10 +87,11 @@ impl Process {
             Ok(answer) => Ok(answer),
             Err(RecvTimeoutError::Timeout) => Err(Silence::Late(limit.as_secs())),
             Err(RecvTimeoutError::Disconnected) => {
-                self.end();
+                let status = self.child.end_within(LAST_WORDS);
                 let complaint = self.complaint.recv_timeout(LAST_WORDS).unwrap_or_default();
                 let last = complaint.lines().rev().map(str::trim).find(|line| !line.is_empty());
-                Err(Silence::Ended(last.map(|line| format!(" ({line})")).unwrap_or_default()))
+                let cause = last.map(str::to_owned).or(status);
+                Err(Silence::Ended(cause.map(|cause| format!(" ({cause})")).unwrap_or_default()))
             }
         }
     }

@@ -4,9 +4,10 @@ use super::annotation::{TESTER, TestAnnotation};
 use super::report;
 use crate::queries::classifier::{Classifier, Settings};
 use crate::run::RunError;
-use crate::run::active_learning::output::{CLASSIFIER_FILE, LABELS_FILE, POOL_FILE};
+use crate::run::active_learning::output::{LABELS_FILE, POOL_FILE};
 use crate::run::active_learning::private_test::{ROUNDS_FILE, classifier_file};
 use crate::run::fake::CrashPoint;
+use undertone_api::job::active_learning::CLASSIFIER_FILE;
 
 #[test]
 fn private_test_set_pays_for_each_measurement_that_is_reported() {

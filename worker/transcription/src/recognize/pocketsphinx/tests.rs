@@ -46,6 +46,14 @@ async fn crash_fails_one_piece_and_reports_last_message() {
 }
 
 #[tokio::test]
+async fn crash_without_a_message_reports_the_signal() {
+    let dir = tempfile::tempdir().unwrap();
+    let recognizer = program(dir.path(), "kill -9 $$").start(1).unwrap();
+    let lost = recognizer.transcribe(&SAMPLES).await.unwrap_err().to_string();
+    assert!(lost.contains("crashed (signal: 9"), "{lost}");
+}
+
+#[tokio::test]
 async fn impossible_answers_are_refused() {
     for (answer, expected) in [
         ("{\"words\":[[\"go\",0.1,30.0,0.9]]}", "times"),

@@ -32,6 +32,7 @@ mod notification;
 mod oidc;
 mod once;
 pub mod openapi;
+pub(crate) mod operation;
 mod organization;
 mod passkey;
 mod plan;

@@ -1,49 +1,53 @@
 //! The control service: the interface for programs of researchers, stewards and admins. Each method reads its message,
 //! calls the same operation as REST, and writes the answer.
 //!
+//! `Call` reaches every operation of REST; the other methods are typed forms of common ones.
+//!
 //! To add a method: in `control.proto`, a translation in `message`, a line here. The operation checks the permission.
 
+mod call;
 mod message;
 mod models;
 mod once;
+mod questions;
 mod retirement;
 #[cfg(test)]
 mod tests;
 mod watch;
 
-use futures::StreamExt as _;
 use tonic::{Request, Response, Status};
 use undertone_api::budget::NewBudget;
 use undertone_api::job::{LeaveRequest, NewDraft, NewJob, PartyTerms, PauseRequest, RefuseRequest};
 use undertone_api::ledger::EntryFilter;
 use undertone_api::page::Page;
 use undertone_api::plan::NewPlan;
-use undertone_api::question::ExportFormat;
 use undertone_proto::document;
+use undertone_proto::v1;
 use undertone_proto::v1::control_server;
-use undertone_proto::v1::{self, download_artifact_chunk};
 
 use self::message::{field, id, optional, page, struct_of};
 use super::convert::{fail, json, json_texts, texts};
 use super::messages;
-use super::stream::{self, Answer};
+use super::stream::Answer;
+use crate::rest::operation::RestOperations;
 use undertone_server_core::auth::Actor;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::error::Error;
 use undertone_server_core::service::version::ExpectedVersion;
 use undertone_server_core::service::{
-    approval, budget, certificate, consortium, dataset, job, ledger, member, model, organization, plan, question,
-    report, session,
+    approval, budget, certificate, consortium, dataset, job, ledger, member, model, organization, plan, report, session,
 };
 
 /// The control service.
 pub(super) struct ControlService {
     ctx: Ctx,
+    operations: RestOperations,
 }
 
 impl ControlService {
     pub(super) fn new(ctx: Ctx) -> Self {
-        Self { ctx }
+        let operations = RestOperations::new(&ctx);
+        Self { ctx, operations }
     }
 
     /// Returns the caller with the key, or session, in `authorization: Bearer ...`.
@@ -62,10 +66,25 @@ fn bearer<T>(request: &Request<T>) -> Result<&str, Status> {
 
 #[tonic::async_trait]
 impl control_server::Control for ControlService {
+    type CallStream = Answer<v1::CallChunk>;
     type WatchJobStream = Answer<v1::Progress>;
     type DownloadArtifactStream = Answer<v1::DownloadArtifactChunk>;
     type DownloadModelArchiveStream = Answer<v1::DownloadModelArchiveChunk>;
     type ExportQuestionsStream = Answer<v1::ExportQuestionsChunk>;
+
+    async fn call(&self, request: Request<v1::CallRequest>) -> Result<Response<Self::CallStream>, Status> {
+        // The operation identifies its caller as well, and checks the right.
+        self.caller(&request).await?;
+        Ok(Response::new(call::run(&self.ctx, &self.operations, request).await?))
+    }
+
+    async fn list_operations(
+        &self,
+        request: Request<v1::ListOperationsRequest>,
+    ) -> Result<Response<v1::ListOperationsReply>, Status> {
+        self.caller(&request).await?;
+        Ok(Response::new(call::list(&self.operations)))
+    }
 
     async fn who_am_i(&self, request: Request<v1::WhoAmIRequest>) -> Result<Response<v1::WhoAmIReply>, Status> {
         let actor = self.caller(&request).await?;
@@ -409,15 +428,7 @@ impl control_server::Control for ControlService {
         request: Request<v1::DownloadArtifactRequest>,
     ) -> Result<Response<Self::DownloadArtifactStream>, Status> {
         let actor = self.caller(&request).await?;
-        let v1::DownloadArtifactRequest { artifact, offset } = request.into_inner();
-        let model::StoredArtifact { artifact, object } =
-            model::take(&self.ctx, &actor, id(&artifact, "artifact")?).await.map_err(fail)?;
-        let size = artifact.size;
-        let chunk = |part| v1::DownloadArtifactChunk { part: Some(part) };
-        let header = chunk(download_artifact_chunk::Part::Artifact(message::artifact(artifact)));
-        let data: fn(Vec<u8>) -> v1::DownloadArtifactChunk =
-            |data| v1::DownloadArtifactChunk { part: Some(download_artifact_chunk::Part::Data(data)) };
-        Ok(Response::new(stream::object(&self.ctx, header, object, offset, size, data)))
+        Ok(Response::new(models::content(&self.ctx, &actor, request.into_inner()).await?))
     }
 
     async fn get_model(&self, request: Request<v1::GetModelRequest>) -> Result<Response<v1::GetModelReply>, Status> {
@@ -473,11 +484,7 @@ impl control_server::Control for ControlService {
         request: Request<v1::ExportQuestionsRequest>,
     ) -> Result<Response<Self::ExportQuestionsStream>, Status> {
         let actor = self.caller(&request).await?;
-        let v1::ExportQuestionsRequest { job, format } = request.into_inner();
-        let format = if format.is_empty() { ExportFormat::default() } else { field(&format, "format")? };
-        let export = question::export(&self.ctx, &actor, id(&job, "job")?, format).await.map_err(fail)?;
-        let pieces = export.body.map(|piece| piece.map(|data| v1::ExportQuestionsChunk { data }).map_err(fail));
-        Ok(Response::new(Box::pin(pieces)))
+        Ok(Response::new(questions::export(&self.ctx, &actor, request.into_inner()).await?))
     }
 
     async fn import_answers(
@@ -485,16 +492,6 @@ impl control_server::Control for ControlService {
         request: Request<v1::ImportAnswersRequest>,
     ) -> Result<Response<v1::ImportAnswersReply>, Status> {
         let actor = self.caller(&request).await?;
-        let v1::ImportAnswersRequest { job, name, labels } = request.into_inner();
-        texts([&*name])?;
-        json_texts(labels.as_bytes())?;
-        let name = Some(name.as_str()).filter(|name| !name.is_empty());
-        let outcome = question::import(&self.ctx, &actor, id(&job, "job")?, name, &labels).await.map_err(fail)?;
-        Ok(Response::new(v1::ImportAnswersReply {
-            taken: outcome.taken,
-            unknown_texts: outcome.unknown_texts,
-            unknown_labels: outcome.unknown_labels,
-            too_late: outcome.too_late,
-        }))
+        Ok(Response::new(questions::import(&self.ctx, &actor, request.into_inner()).await?))
     }
 }

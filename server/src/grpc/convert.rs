@@ -10,10 +10,14 @@ use undertone_server_core::nul_bytes;
 
 /// Converts an error to a status.
 pub(super) fn fail(error: Error) -> Status {
-    let problem = error.into_problem();
+    fail_with(&error.into_problem())
+}
+
+/// Converts a problem to a status.
+pub(super) fn fail_with(problem: &Problem) -> Status {
     match problem.retry_after {
-        Some(seconds) => to_retry_status(&problem, Duration::from_secs(seconds.into())),
-        None => to_status(&problem),
+        Some(seconds) => to_retry_status(problem, Duration::from_secs(seconds.into())),
+        None => to_status(problem),
     }
 }
 

@@ -4,6 +4,8 @@ use super::{MatrixRow, table};
 
 pub(super) const GRPC: &[MatrixRow] = table! {
     // Programs, by an API key. The same operations as over REST.
+    "Control/Call": ! "a caller with a token: the operation that it names checks the right", only "the right of that operation, see REST";
+    "Control/ListOperations": ! "a caller with a token: the list is public";
     "Control/WhoAmI": ReadSelf @ Server;
     "Control/ListConsortia": ListConsortia @ Server;
     "Control/GetConsortium": ReadConsortium @ Consortium;

@@ -46,7 +46,7 @@ pub(super) fn api(ctx: &Ctx, router: Router) -> Router {
 }
 
 /// Aborts a request whose response does not begin in time, including one whose body does not arrive.
-async fn bound_time(State(metrics): State<Metrics>, request: Request, next: Next) -> Response {
+pub(super) async fn bound_time(State(metrics): State<Metrics>, request: Request, next: Next) -> Response {
     if let Ok(response) = tokio::time::timeout(LONGEST, next.run(request)).await {
         return response;
     }

@@ -4,11 +4,11 @@ use futures::stream;
 use tonic::Status;
 use undertone_api::retirement::StatedReason;
 use undertone_proto::document;
-use undertone_proto::v1;
+use undertone_proto::v1::{self, download_artifact_chunk};
 
 use super::message::{self, id};
 use crate::grpc::convert::{fail, texts};
-use crate::grpc::stream::Answer;
+use crate::grpc::stream::{self as grpc_stream, Answer};
 use undertone_server_core::auth::Actor;
 use undertone_server_core::ctx::Ctx;
 use undertone_server_core::service::model;
@@ -51,6 +51,23 @@ pub(super) async fn archive(
     let pieces: Vec<_> =
         archive.chunks(ARCHIVE_PIECE).map(|piece| Ok(v1::DownloadModelArchiveChunk { data: piece.to_vec() })).collect();
     Ok(Box::pin(stream::iter(pieces)))
+}
+
+/// Returns the head and the bytes of a file.
+pub(super) async fn content(
+    ctx: &Ctx,
+    actor: &Actor,
+    request: v1::DownloadArtifactRequest,
+) -> Result<Answer<v1::DownloadArtifactChunk>, Status> {
+    let v1::DownloadArtifactRequest { artifact, offset } = request;
+    let model::StoredArtifact { artifact, object } =
+        model::take(ctx, actor, id(&artifact, "artifact")?).await.map_err(fail)?;
+    let size = artifact.size;
+    let chunk = |part| v1::DownloadArtifactChunk { part: Some(part) };
+    let header = chunk(download_artifact_chunk::Part::Artifact(message::artifact(artifact)));
+    let data: fn(Vec<u8>) -> v1::DownloadArtifactChunk =
+        |data| v1::DownloadArtifactChunk { part: Some(download_artifact_chunk::Part::Data(data)) };
+    Ok(grpc_stream::object(ctx, header, object, offset, size, data))
 }
 
 pub(super) async fn delete(

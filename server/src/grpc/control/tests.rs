@@ -3,6 +3,7 @@
 mod drafts;
 mod models;
 mod nul;
+mod operations;
 mod reflected;
 
 use tokio_stream::StreamExt as _;

@@ -5,10 +5,12 @@ use std::fs;
 use std::time::Duration;
 
 use serde_json::json;
+use sha2::{Digest as _, Sha256};
 use support::stage::{SiteDataset, TestConsortium, TestDatabase, TestResult, TestSite};
 use undertone_api::budget::{EntryKind, NewBudget};
 use undertone_api::job::dp_sgd::Arm;
 use undertone_api::job::{Job, NewJob, Report};
+use undertone_api::model::record::{ModelRecord, QualityOrigin};
 use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
 
 const JOB: Duration = Duration::from_mins(3);
@@ -66,6 +68,10 @@ async fn three_sites_train_a_model_of_rows() -> TestResult<()> {
         add_table(site, name, index + 1, "private")?;
         site.edit_policy("[budget.record]", "[budget.user]")?;
     }
+    for site in &stage.sites {
+        site.edit_policy("kinds = [\"dp_sgd\"]", "kinds = [\"dp_sgd\", \"evaluation\"]")?;
+        site.edit_policy("release_period_seconds = { ", "release_period_seconds = { evaluation = 0.05, ")?;
+    }
     stage.open().await?;
     let budget =
         NewBudget { unit: PrivacyUnit::User, epsilon: Epsilon::new(60.0)?, delta: Delta::new(1e-6)?, filter: None };
@@ -112,7 +118,8 @@ async fn three_sites_train_a_model_of_rows() -> TestResult<()> {
         let commits = entries.iter().filter(|entry| entry.kind == EntryKind::Commit);
         assert_eq!(commits.map(|entry| entry.count).sum::<u64>(), ROUNDS, "{name} pays each round once");
     }
-    the_model_is_used_at_a_site(&stage, &done, after).await
+    the_model_is_used_at_a_site(&stage, &done, after).await?;
+    the_model_is_evaluated_on_private_tables(&stage, &done).await
 }
 
 /// Evaluates the model on the test table and predicts the rows of a file, at the lead's site.
@@ -136,5 +143,42 @@ async fn the_model_is_used_at_a_site(stage: &TestConsortium, job: &Job, accuracy
     let graph = site.folder().join("model.onnx");
     site.command(&["export", path, "--output", graph.to_str().ok_or("UTF-8")?])?;
     assert!(fs::read(&graph)?.starts_with(&[0x08]), "an ONNX graph");
+    Ok(())
+}
+
+/// Evaluates the model on the private tables by one noisy release of each.
+async fn the_model_is_evaluated_on_private_tables(stage: &TestConsortium, trained: &Job) -> TestResult<()> {
+    let site = &stage.sites[0];
+    let file = fs::read(site.folder().join("model.safetensors"))?;
+    let models = site.folder().join("models");
+    fs::create_dir_all(&models)?;
+    fs::write(models.join("rows.safetensors"), &file)?;
+    let mut participants = vec![json!({ "dataset": stage.dataset("commons").await?.id })];
+    for name in PRIVATE {
+        participants.push(json!({ "dataset": stage.dataset(name).await?.id }));
+    }
+    let plan: NewJob = serde_json::from_value(json!({
+        "title": "How well are readmissions predicted?",
+        "kind": "evaluation",
+        "spec": {
+            "unit": "user", "model": hex::encode(Sha256::digest(&file)), "participants": participants, "classes": [1],
+            "noise_multiplier": 2.0, "accuracy": true, "quorum": 2, "deadline_seconds": 100,
+        },
+    }))?;
+    let job = site.client.propose(stage.consortium, &plan).await?.summary.id;
+    for (site, name) in stage.sites.iter().skip(1).zip(PRIVATE) {
+        site.client.approve(job, stage.dataset(name).await?.id).await?;
+    }
+    let done = stage.finish(job, JOB).await?;
+    let Some(Report::Evaluation(report)) = &done.report else { return Err("a finished job has its report".into()) };
+    let accuracy = report.accuracy.ok_or("the accuracy was requested")?;
+    assert!(report.sites == 2 && accuracy.low < 0.95 && accuracy.high > 0.85, "{accuracy:?}");
+    let auroc = report.classes[0].metrics.as_ref().ok_or("enough users for the noise")?.auroc;
+    assert!(auroc.high > 0.9, "{auroc:?}");
+    let files = site.client.artifacts(trained.summary.id).await?;
+    let model = files.iter().find(|file| file.name == "model.safetensors").ok_or("a model")?;
+    let record: ModelRecord = site.client.get(&format!("/artifacts/{}/model", model.id)).await?;
+    let evaluated = record.quality.iter().filter(|one| one.origin == QualityOrigin::Evaluation);
+    assert_eq!(evaluated.count(), 2, "accuracy and AUROC: {:?}", record.quality);
     Ok(())
 }

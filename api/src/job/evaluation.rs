@@ -55,7 +55,8 @@ pub const HISTOGRAMS: &str = "histograms";
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = EvaluationParty))]
 #[serde(deny_unknown_fields)]
 pub struct Party {
-    /// Its dataset, of speech. Its test split is used, or all of it if it has no split.
+    /// Its dataset, of speech or a table, all of one content. The test split of speech is used, or all of it if it has no
+    /// split; of a table all rows with a target, of each unit at most the model's rows per unit.
     pub dataset: DatasetId,
 }
 
@@ -64,7 +65,7 @@ pub struct Party {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = EvaluationSpec))]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
-    /// The protected unit: records (utterances), speakers, or users.
+    /// The protected unit: records (utterances), speakers, or users; of tables users.
     #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::unit))]
     pub unit: PrivacyUnit,
     /// SHA-256 of the file of the evaluated model, hex in lower case.

@@ -31,6 +31,11 @@ pub use plan::{EvaluationPart, EvaluationPlan};
 #[cfg(feature = "ssr")]
 pub use planner::{propose_evaluation, save_evaluation, weigh_evaluation};
 
+/// Returns whether models are evaluated on data of this content.
+fn is_evaluated(dataset: &Dataset) -> bool {
+    matches!(dataset.content, DatasetContent::Speech | DatasetContent::Table)
+}
+
 impl Card for Spec {
     type Result = Report;
 
@@ -38,14 +43,14 @@ impl Card for Spec {
 
     const TERMS: KindTerms = KindTerms {
         participation: "evaluated on",
-        records: "recordings",
+        records: "records",
         public_release: "The data are public: their site provides the model, releases nothing of them, and nothing is charged.",
-        retention: "The recordings stay at the site of",
+        retention: "The data stay at the site of",
         has_unit_counts: false,
     };
 
     fn can_begin(dataset: &Dataset) -> bool {
-        dataset.content == DatasetContent::Speech && dataset.visibility == Visibility::Public
+        is_evaluated(dataset) && dataset.visibility == Visibility::Public
     }
 
     #[cfg(feature = "ssr")]
@@ -53,7 +58,7 @@ impl Card for Spec {
         let PlannerData { consortium, datasets, standings, query, opened, .. } = ground;
         let Some(first) = EvaluationPlan::first(&datasets) else {
             return view! {
-                <p class="hint">"Register a public speech dataset first: its site leads and provides the model."</p>
+                <p class="hint">"Register a public speech dataset or a public table first: its site leads and provides the model."</p>
             }
             .into_any();
         };

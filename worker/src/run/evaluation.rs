@@ -1,7 +1,8 @@
 //! `evaluation` at a site: a model, a test set, one vector of noisy histograms.
 //!
 //! The lead finds the model by its digest, sends zeros as its vector (only contributors receive the average), and then
-//! provides the model. Each other participant checks the model's digest and its fit, scores its test set, and releases
+//! provides the model. Each other participant checks the model's digest and its fit, scores its test set (speech, or the
+//! rows of a table with at most the model's rows of each unit), and releases
 //! one vector. The lead computes the report from the average. Scores, counts and metrics of private data leave in no
 //! other way, and are in no log.
 
@@ -11,10 +12,12 @@ mod model_file;
 pub mod queries;
 pub mod rows;
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use undertone_api::dataset::SizeClass;
 use undertone_api::job::Report as AnyReport;
+use undertone_api::job::dp_sgd::TrainingLoss;
 use undertone_api::job::evaluation::{HISTOGRAMS, Spec};
 
 use crate::dp::class_logits::ClassLogits;
@@ -25,6 +28,8 @@ use crate::run::{Artifacts, Averaging, RoundKey, RoundProgress, RunError, check_
 use crate::speech::dataset::{Dataset, Split};
 use crate::speech::model::Model;
 use crate::speech::model::gradient::{Engine, Example, Unit};
+use crate::tables::dataset::TableReader;
+use crate::tables::rows::LabelledRows;
 
 pub use error::EvaluationError;
 pub(super) use model_file::find_model;
@@ -55,7 +60,7 @@ pub fn run(spec: &Spec, exchange: &mut (impl Averaging + Artifacts)) -> Result<(
 fn lead(spec: &Spec, exchange: &mut (impl Averaging + Artifacts)) -> Result<(), RunError> {
     let folder = exchange.models().ok_or(EvaluationError::NoModels)?;
     let file = model_file::find_model(&folder, &spec.model)?;
-    check_classes(spec, &read_model(&file)?)?;
+    read_evaluated(spec, &file)?;
     // The sites begin when they have the model, so the zeros are in every average.
     if exchange.round_progress(ROUND)? == RoundProgress::Untouched {
         let clearance = exchange.clear(ROUND)?;
@@ -83,13 +88,16 @@ fn follow(spec: &Spec, exchange: &mut (impl Averaging + Artifacts)) -> Result<()
     if digest != spec.model {
         return Err(EvaluationError::OtherModel { digest, expected: spec.model.clone() }.into());
     }
-    let model = read_model(&file)?;
-    check_classes(spec, &model)?;
+    let model = read_evaluated(spec, &file)?;
     let own = exchange.participant();
     let id = own.dataset;
     let name = own.dataset_name.clone();
     let size = own.units;
-    let longest = exchange.longest_unit(spec.unit).unwrap_or(usize::MAX);
+    // Public limits both, so that the time is one of public facts.
+    let longest = match &model.usage().rows {
+        Some(columns) => columns.rows_per_unit as usize,
+        None => exchange.longest_unit(spec.unit).unwrap_or(usize::MAX),
+    };
     let mut engine = Engine::new();
     // This precedes any access to the private data.
     exchange.fix_period(&mut || Ok(slowest_release(size, longest, &model, &mut engine)))?;
@@ -99,22 +107,15 @@ fn follow(spec: &Spec, exchange: &mut (impl Averaging + Artifacts)) -> Result<()
         RoundProgress::Untouched if exchange.is_closed(ROUND)? => {}
         RoundProgress::Untouched => {
             let folder = exchange.dataset(id)?;
-            let dataset =
-                Dataset::open(&folder).map_err(|source| EvaluationError::NoLabels { dataset: name.clone(), source })?;
-            check_dataset(&model, &dataset)?;
-            let split = choose_split(&dataset);
-            let units = dataset.units(spec.unit, split)?;
-            if units.is_empty() {
-                return Err(EvaluationError::NoUtterances(name).into());
-            }
-            let mut sum =
-                HistogramSum::begin(&spec.histograms(), units.len(), &exchange.draw_randomness(Purpose::Sampling))
-                    .map_err(EvaluationError::from)?;
-            for unit in &units {
-                check_cancelled(exchange)?;
-                let unit = read_unit(&dataset, unit, longest);
-                add_unit(&mut sum, &model, &unit, &mut engine);
-            }
+            let sum = if model.shape().dense {
+                let test = RowTest { model: &model, folder: &folder, name: &name, most: longest };
+                sum_rows(spec, &test, &mut engine, exchange)?
+            } else {
+                let dataset = Dataset::open(&folder)
+                    .map_err(|source| EvaluationError::NoLabels { dataset: name.clone(), source })?;
+                check_dataset(&model, &dataset)?;
+                sum_speech(spec, &model, (&dataset, longest), &mut engine, exchange)?
+            };
             let clearance = exchange.clear(ROUND)?;
             let release = sum.into_sum().release(1.0, clearance, &exchange.draw_randomness(Purpose::Noise));
             exchange.send_vector(ROUND, release.map_err(EvaluationError::Release)?.into())?;
@@ -122,6 +123,75 @@ fn follow(spec: &Spec, exchange: &mut (impl Averaging + Artifacts)) -> Result<()
     }
     exchange.fetch_average(ROUND)?;
     Ok(())
+}
+
+/// Reads the evaluated model, and checks that it has classes, and each evaluated one.
+fn read_evaluated(spec: &Spec, content: &[u8]) -> Result<Model, EvaluationError> {
+    let model = read_any_model(content)?;
+    if model.shape().dense {
+        let columns = rows::find_columns(&model)?;
+        if columns.loss() == TrainingLoss::SquaredError {
+            return Err(EvaluationError::NumberTarget(columns.target.name.clone()));
+        }
+    }
+    check_classes(spec, &model)?;
+    Ok(model)
+}
+
+/// Sums the contributions of the units of a speech dataset; `test` is the dataset with the most frames of a unit.
+fn sum_speech(
+    spec: &Spec,
+    model: &Model,
+    test: (&Dataset, usize),
+    engine: &mut Engine,
+    exchange: &mut impl Averaging,
+) -> Result<HistogramSum, RunError> {
+    let (dataset, longest) = test;
+    let units = dataset.units(spec.unit, choose_split(dataset))?;
+    if units.is_empty() {
+        return Err(EvaluationError::NoUtterances(dataset.meta().name.clone()).into());
+    }
+    let randomness = exchange.draw_randomness(Purpose::Sampling);
+    let mut sum = HistogramSum::begin(&spec.histograms(), units.len(), &randomness).map_err(EvaluationError::from)?;
+    for unit in &units {
+        check_cancelled(exchange)?;
+        add_unit(&mut sum, model, &read_unit(dataset, unit, longest), engine);
+    }
+    Ok(sum)
+}
+
+/// A table on which a model of rows is evaluated.
+struct RowTest<'a> {
+    model: &'a Model,
+    folder: &'a Path,
+    name: &'a str,
+    /// The most rows of a unit.
+    most: usize,
+}
+
+/// Sums the contributions of the units of a table.
+fn sum_rows(
+    spec: &Spec,
+    test: &RowTest<'_>,
+    engine: &mut Engine,
+    exchange: &mut impl Averaging,
+) -> Result<HistogramSum, RunError> {
+    let dataset = || test.name.to_owned();
+    let table =
+        TableReader::open(test.folder).map_err(|source| EvaluationError::NoTable { dataset: dataset(), source })?;
+    let columns = rows::find_columns(test.model)?;
+    let rows = LabelledRows::read(&table, columns, test.most).map_err(EvaluationError::Table)?;
+    if rows.units() == 0 {
+        return Err(EvaluationError::NoTargets(dataset()).into());
+    }
+    let randomness = exchange.draw_randomness(Purpose::Sampling);
+    let mut sum = HistogramSum::begin(&spec.histograms(), rows.units(), &randomness).map_err(EvaluationError::from)?;
+    for number in 0..rows.units() {
+        check_cancelled(exchange)?;
+        let (features, labels) = rows.unit(number);
+        add_unit(&mut sum, test.model, &vec![Example { features, labels }], engine);
+    }
+    Ok(sum)
 }
 
 /// Checks that the model has each evaluated class.
@@ -153,7 +223,7 @@ fn read_unit<'a>(dataset: &'a Dataset, utterances: &[usize], mut frames: usize) 
     unit
 }
 
-/// Adds the contribution of a unit of frames: the mean of its frames.
+/// Adds the contribution of a unit: the mean of its frames or rows.
 fn add_unit(sum: &mut HistogramSum, model: &Model, unit: &Unit<'_>, engine: &mut Engine) {
     let frames: usize = unit.iter().map(|example| example.labels.len()).sum();
     let weight = 1.0 / frames.max(1) as f64;
@@ -171,7 +241,8 @@ fn add_unit(sum: &mut HistogramSum, model: &Model, unit: &Unit<'_>, engine: &mut
 /// as its size class can have.
 fn slowest_release(size: u64, longest: usize, model: &Model, engine: &mut Engine) -> Duration {
     let frames = longest.clamp(1, TIMED_FRAMES);
-    let features: Vec<f32> = (0..frames * model.shape().inputs).map(|i| (i % 17) as f32 / 17.0 - 0.5).collect();
+    let value = |i: usize| if model.shape().dense { 0.0 } else { (i % 17) as f32 / 17.0 - 0.5 };
+    let features: Vec<f32> = (0..frames * model.shape().inputs).map(value).collect();
     let labels = vec![0; frames];
     let example = [Example { features: &features, labels: &labels }];
     let mut slowest = Duration::ZERO;

@@ -57,6 +57,8 @@ fn check_participants(spec: &Spec, datasets: &[Dataset], say: &mut impl FnMut(&s
         say("participants", format!("name the lead and 1 to {} sites, not {given}", MOST_PARTICIPANTS - 1));
     }
     let mut ids = HashSet::new();
+    let lead = spec.participants.first().and_then(|lead| datasets.iter().find(|dataset| dataset.id == lead.dataset));
+    let lead = lead.filter(|lead| matches!(lead.content, DatasetContent::Speech | DatasetContent::Table));
     for (index, party) in spec.participants.iter().enumerate() {
         let field = format!("participants.{index}.dataset");
         if !ids.insert(party.dataset) {
@@ -67,9 +69,16 @@ fn check_participants(spec: &Spec, datasets: &[Dataset], say: &mut impl FnMut(&s
             continue;
         };
         let name = &dataset.name;
-        if dataset.content != DatasetContent::Speech {
-            let content = dataset.content.label();
-            say(&field, format!("`{name}` is of {content}; an acoustic model is evaluated on speech"));
+        let content = dataset.content;
+        match lead {
+            Some(lead) if lead.content != content => {
+                let (own, leads) = (content.label(), lead.content.label());
+                say(&field, format!("`{name}` is of {own}, and `{}` of {leads}: all are of one content", lead.name));
+            }
+            None if !matches!(content, DatasetContent::Speech | DatasetContent::Table) => {
+                say(&field, format!("`{name}` is of {}; a model is evaluated on speech or on tables", content.label()));
+            }
+            _ => {}
         }
         match (index, dataset.visibility) {
             (0, Visibility::Private | Visibility::Open) => {
@@ -103,7 +112,9 @@ fn check_classes(spec: &Spec, datasets: &[Dataset], say: &mut impl FnMut(&str, S
         if !known.insert(class) {
             say(&field, "each class is evaluated once".to_owned());
         }
-        if let Some(dataset) = sites().find(|dataset| dataset.classes <= *class) {
+        // The values of a table's target are the model's; each site compares them with its table.
+        let mut labelled = sites().filter(|dataset| dataset.content != DatasetContent::Table);
+        if let Some(dataset) = labelled.find(|dataset| dataset.classes <= *class) {
             let (name, classes) = (&dataset.name, dataset.classes);
             say(&field, format!("`{name}` has the classes 0 to {}, not {class}", classes.saturating_sub(1)));
         }

@@ -148,3 +148,30 @@ fn server_learns_the_histograms_only() {
     assert!(list.iter().any(|one| one.observer == Observer::Server && one.form == DisclosureForm::Protected));
     assert!(!list.iter().any(|one| one.form == DisclosureForm::Exact), "{list:?}");
 }
+
+#[test]
+fn tables_are_evaluated_among_tables_for_users() {
+    let spec = changed(|spec| {
+        spec.unit = PrivacyUnit::User;
+        spec.classes = vec![0, 1];
+    });
+    let tables = datasets().map(|dataset| Dataset {
+        content: DatasetContent::Table,
+        inputs: 0,
+        classes: 0,
+        test_records: 0,
+        users: Some(SizeClass(200)),
+        units: vec![PrivacyUnit::User],
+        ..dataset
+    });
+    assert_eq!(spec.check(&tables), Vec::new());
+    assert_eq!(spec.units(&tables[1]), 200, "all users of a table");
+    let [lead, site] = tables;
+    let mixed = [lead.clone(), Dataset { content: DatasetContent::Queries, ..site.clone() }];
+    let found = spec.check(&mixed);
+    assert!(found.len() == 1 && found[0].message.contains("all are of one content"), "{found:?}");
+    let queries = [lead, site].map(|dataset| Dataset { content: DatasetContent::Queries, ..dataset });
+    let messages: Vec<_> = spec.check(&queries).into_iter().map(|violation| violation.message).collect();
+    let refused = messages.iter().filter(|message| message.contains("on speech or on tables"));
+    assert_eq!(refused.count(), 2, "{messages:?}");
+}

@@ -2,11 +2,14 @@
 //! so that a plan can be kept as a link.
 
 use serde::{Deserialize, Serialize};
-use undertone_api::dataset::{Dataset, Visibility};
+use undertone_api::dataset::{Dataset, DatasetContent, Visibility};
 use undertone_api::id::{ConsortiumId, DatasetId};
 use undertone_api::job::evaluation::{Party, ScoreBins, Spec};
 use undertone_api::problem::Violation;
 use undertone_privacy::{NoiseMultiplier, PrivacyUnit};
+
+use super::is_evaluated;
+use crate::kind::Card as _;
 
 /// The noise of a first plan: ε 1 at δ 10⁻⁶.
 const NOISE: f64 = 4.3;
@@ -57,18 +60,28 @@ pub struct EvaluationPlan {
 }
 
 impl EvaluationPlan {
-    /// Makes an initial plan: the largest public dataset leads, every private one takes part. `None` without a lead.
+    /// Makes an initial plan: the largest public dataset of speech or tables leads, and every private one of its content
+    /// takes part. `None` without a lead.
     pub(super) fn first(datasets: &[Dataset]) -> Option<Self> {
-        let public = |dataset: &&Dataset| dataset.visibility == Visibility::Public;
-        let lead = datasets.iter().filter(public).max_by_key(|dataset| dataset.records)?;
-        let private = || datasets.iter().filter(|dataset| dataset.visibility != Visibility::Public);
-        let keeps_records = private().all(|dataset| dataset.keeps_apart(PrivacyUnit::Record));
+        let lead = datasets.iter().filter(|dataset| Spec::can_begin(dataset)).max_by_key(|dataset| dataset.records)?;
+        let private =
+            datasets.iter().filter(|dataset| is_evaluated(dataset) && dataset.visibility != Visibility::Public);
+        let private: Vec<&Dataset> = private.collect();
+        let mut joining = private.iter().filter(|dataset| dataset.content == lead.content);
+        let unit = if lead.content == DatasetContent::Table {
+            PrivacyUnit::User
+        } else if joining.all(|dataset| dataset.keeps_apart(PrivacyUnit::Record)) {
+            PrivacyUnit::Record
+        } else {
+            PrivacyUnit::Speaker
+        };
+        let part = |dataset: &&Dataset| EvaluationPart { dataset: dataset.id, joins: dataset.content == lead.content };
         Some(Self {
             title: String::new(),
-            unit: if keeps_records { PrivacyUnit::Record } else { PrivacyUnit::Speaker },
+            unit,
             lead: lead.id,
             model: String::new(),
-            parts: private().map(|dataset| EvaluationPart { dataset: dataset.id, joins: true }).collect(),
+            parts: private.iter().map(part).collect(),
             classes: "1".to_owned(),
             noise: NOISE,
             accuracy: false,

@@ -7,11 +7,12 @@ pub(super) mod cost;
 
 use leptos::prelude::*;
 use undertone_api::budget::AccountStanding;
-use undertone_api::dataset::{Dataset, Visibility};
+use undertone_api::dataset::{Dataset, DatasetContent, Visibility};
 use undertone_api::id::{ConsortiumId, DatasetId, DraftId};
 use undertone_privacy::PrivacyUnit;
 use undertone_server_core::service;
 
+use super::is_evaluated;
 use super::plan::EvaluationPlan;
 use crate::component::said::VisibilityMark;
 use crate::fault::Fault;
@@ -101,7 +102,7 @@ pub(super) fn render_planner(
 }
 
 fn render_job(plan: &EvaluationPlan, datasets: &[Dataset]) -> AnyView {
-    let public = datasets.iter().filter(|dataset| dataset.visibility == Visibility::Public);
+    let public = datasets.iter().filter(|dataset| is_evaluated(dataset) && dataset.visibility == Visibility::Public);
     let leads =
         public.map(|dataset| (dataset.id.to_string(), format!("{} of {}", dataset.name, dataset.organization_name)));
     let units = form_options(&[
@@ -115,7 +116,7 @@ fn render_job(plan: &EvaluationPlan, datasets: &[Dataset]) -> AnyView {
             {render_line("evaluation[title]".to_owned(), "Title", plan.title.clone(), "Shown to the consortium", true)}
             {render_choice("evaluation[lead]".to_owned(), "Lead: its site provides the model", &plan.lead.to_string(), leads.collect())}
             {render_line("evaluation[model]".to_owned(), "SHA-256 of the model’s file", plan.model.clone(), "64 hex digits", true)}
-            <p class="hint">"Download the model from its job, and put the file into the folder "<code>"models/"</code>" of the lead’s site. The list of files of a job has the digests."</p>
+            <p class="hint">"Download the model from its job, and put the file into the folder "<code>"models/"</code>" of the lead’s site. The list of files of a job has the digests. A model of rows is evaluated on tables, and one of speech on speech."</p>
             {render_choice("evaluation[unit]".to_owned(), "Protected unit", &form_word(&plan.unit), units)}
         </fieldset>
     }
@@ -127,7 +128,11 @@ fn render_sites(plan: &EvaluationPlan, datasets: &[Dataset]) -> AnyView {
         let dataset = datasets.iter().find(|dataset| dataset.id == part.dataset)?;
         let name = |field: &str| format!("evaluation[parts][{index}][{field}]");
         let units = words::plural(dataset.test_records, "test recording");
-        let size = if dataset.test_records > 0 { units } else { "no test split: the whole dataset".to_owned() };
+        let size = match dataset.content {
+            DatasetContent::Table => "a table: all rows with a target".to_owned(),
+            _ if dataset.test_records > 0 => units,
+            _ => "no test split: the whole dataset".to_owned(),
+        };
         Some(view! {
             <div class="party">
                 <input type="hidden" name=name("dataset") value=dataset.id.to_string()/>
@@ -160,7 +165,7 @@ fn render_release(plan: &EvaluationPlan) -> AnyView {
             {render_number("evaluation[noise]".to_owned(), "Noise z", plan.noise, (0.001, 1024.0), false)}
             {render_checkbox("evaluation[accuracy]".to_owned(), "Also the share of correct first choices", plan.accuracy, false)}
             {render_line("evaluation[specificities]".to_owned(), "Specificities of operating points", plan.specificities.clone(), "0.9, 0.95", false)}
-            <p class="hint">"Every class adds to the noise of the others: the fewer, the narrower the intervals. The cost depends on z alone."</p>
+            <p class="hint">"A class of a table is the position of a value among those that the target declares, from 0; false is 0 and true is 1. Every class adds to the noise of the others: the fewer, the narrower the intervals. The cost depends on z alone."</p>
             <details>
                 <summary>"Bins"</summary>
                 {render_number("evaluation[bins]".to_owned(), "Bins", f64::from(plan.bins), (8.0, 256.0), true)}

@@ -64,6 +64,11 @@ pub enum EvaluationError {
     /// The columns of a file of rows do not give the inputs of its layers.
     #[error("the columns of the model's file do not fit its layers: use a file of an Undertone job")]
     OtherColumns,
+    /// The model predicts a number, which has no classes.
+    #[error(
+        "the model predicts the number `{0}`, which has no classes: a site evaluates it with `undertone-worker evaluate`"
+    )]
+    NumberTarget(String),
     /// The dataset is no table.
     #[error("the model reads rows, and `{dataset}` is no table: evaluate a table of this site")]
     NoTable {

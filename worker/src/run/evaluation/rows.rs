@@ -97,13 +97,8 @@ impl RowModel {
             Ok(_) | Err(EvaluationError::Architecture(ModelError::Personal)) => return Ok(None),
             Err(error) => return Err(error),
         };
-        let columns = model.usage().rows.clone().ok_or(EvaluationError::NoColumns)?;
-        let shape = model.shape();
-        let fits = columns.inputs() as usize == shape.inputs && columns.outputs() as usize == shape.classes;
-        if !fits || !has_valid_columns(&columns) {
-            return Err(EvaluationError::OtherColumns);
-        }
-        Ok(Some(Self { digest: digest_file(&content), model, columns: *columns, engine: Engine::new() }))
+        let columns = find_columns(&model)?.clone();
+        Ok(Some(Self { digest: digest_file(&content), model, columns, engine: Engine::new() }))
     }
 
     /// Evaluates the model on the rows of a table that have a target.
@@ -214,6 +209,14 @@ impl RowModel {
         batch.features.clear();
         Ok(())
     }
+}
+
+/// Returns the columns that a model of rows reads.
+pub(super) fn find_columns(model: &Model) -> Result<&RowColumns, EvaluationError> {
+    let columns = model.usage().rows.as_deref().ok_or(EvaluationError::NoColumns)?;
+    let shape = model.shape();
+    let fits = columns.inputs() as usize == shape.inputs && columns.outputs() as usize == shape.classes;
+    if fits && has_valid_columns(columns) { Ok(columns) } else { Err(EvaluationError::OtherColumns) }
 }
 
 /// Returns the codes of a row's features.

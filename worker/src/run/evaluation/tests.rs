@@ -1,6 +1,8 @@
 //! Whole runs of a lead and two sites on threads, with a server in memory that averages.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod rows;
+
 use std::path::Path;
 
 use rand_chacha::ChaCha20Rng;
@@ -67,14 +69,19 @@ struct TestEvaluation {
 
 impl TestEvaluation {
     fn new(change: impl FnOnce(&mut Spec)) -> Self {
+        Self::with_data(write_dataset, &model_file(4), change)
+    }
+
+    /// Makes a job on data that `write` writes for each participant, and of a model's file.
+    fn with_data(write: impl Fn(&Path, u64), file: &[u8], change: impl FnOnce(&mut Spec)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = |index: usize| folder.path().join(format!("data-{index}"));
-        (0..PARTICIPANTS).for_each(|index| write_dataset(&path(index), index as u64));
+        (0..PARTICIPANTS).for_each(|index| write(&path(index), index as u64));
         std::fs::create_dir_all(folder.path().join("models")).unwrap();
-        std::fs::write(folder.path().join("models/evaluated"), model_file(4)).unwrap();
+        std::fs::write(folder.path().join("models/evaluated"), file).unwrap();
         let mut spec = Spec {
             unit: PrivacyUnit::Record,
-            model: digest_file(&model_file(4)),
+            model: digest_file(file),
             participants: (0..PARTICIPANTS).map(|index| Party { dataset: dataset(index) }).collect(),
             classes: vec![1, 3],
             noise_multiplier: NoiseMultiplier::new(1.0 / 1024.0).unwrap(),

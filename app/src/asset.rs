@@ -12,6 +12,15 @@ pub struct Asset {
     pub bytes: &'static [u8],
 }
 
+impl Asset {
+    /// Returns the content security policy of a file that runs as a worker of the browser, where that of the page does
+    /// not apply: it loads code of this server, compiles it, and reaches nothing else.
+    pub fn content_security_policy(&self) -> Option<&'static str> {
+        let policy = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; connect-src 'self'; base-uri 'none'";
+        (self.path == VERIFY_WORKER).then_some(policy)
+    }
+}
+
 /// The style sheet's address.
 pub const STYLE: &str = "/assets/undertone.css";
 /// The logo's address.
@@ -22,6 +31,9 @@ pub const PASSKEY: &str = "/assets/passkey.js";
 
 /// The address of the script that verifies a certificate in its page.
 pub const VERIFY: &str = "/assets/verify.js";
+
+/// The address of the worker of that script.
+const VERIFY_WORKER: &str = "/assets/verify-worker.js";
 
 /// Returns every file. They change only with the program: revalidate by digest or version; they need no session.
 pub const fn assets() -> &'static [Asset] {
@@ -39,7 +51,7 @@ pub const fn assets() -> &'static [Asset] {
             bytes: include_bytes!("../assets/verify.js"),
         },
         Asset {
-            path: "/assets/verify-worker.js",
+            path: VERIFY_WORKER,
             content_type: "text/javascript; charset=utf-8",
             bytes: include_bytes!("../assets/verify-worker.js"),
         },

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse as _, Response};
 use sha2::{Digest as _, Sha256};
 use undertone_api::problem::Code;
@@ -36,6 +36,8 @@ pub(super) struct AssetFiles(HashMap<String, File>);
 #[derive(Debug)]
 struct File {
     content_type: &'static str,
+    /// The content security policy, if it is not that of other files.
+    policy: Option<&'static str>,
     etag: HeaderValue,
     plain: Bytes,
     /// Content encodings, the smallest first.
@@ -46,7 +48,7 @@ impl File {
     fn new(content_type: &'static str, plain: Bytes) -> io::Result<Self> {
         let etag = format!("\"{}\"", hex::encode(&Sha256::digest(&plain)[..16]));
         let etag = HeaderValue::try_from(etag).map_err(io::Error::other)?;
-        Ok(Self { content_type, etag, plain, packed: Vec::new() })
+        Ok(Self { content_type, policy: None, etag, plain, packed: Vec::new() })
     }
 }
 
@@ -59,7 +61,7 @@ impl AssetFiles {
         let mut files = HashMap::new();
         for asset in undertone_app::assets() {
             let file = File::new(asset.content_type, Bytes::from_static(asset.bytes))?;
-            files.insert(asset.path.to_owned(), file);
+            files.insert(asset.path.to_owned(), File { policy: asset.content_security_policy(), ..file });
         }
         for (name, content_type) in BUNDLE {
             let Some(path) = dist.map(|dist| dist.join(name)) else { continue };
@@ -88,13 +90,21 @@ pub(super) async fn serve(State(files): State<Arc<AssetFiles>>, uri: Uri, header
         (header::VARY, HeaderValue::from_static("accept-encoding")),
         (header::CONTENT_TYPE, HeaderValue::from_static(file.content_type)),
     ];
+    let mut response = respond(file, &headers, common);
+    if let Some(policy) = file.policy {
+        response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
+    }
+    response
+}
+
+fn respond(file: &File, headers: &HeaderMap, common: [(HeaderName, HeaderValue); 4]) -> Response {
     let is_current = headers.get_all(header::IF_NONE_MATCH).iter().any(|value| {
         value.to_str().is_ok_and(|tags| tags.split(',').any(|one| one.trim().trim_start_matches("W/") == file.etag))
     });
     if is_current {
         return (StatusCode::NOT_MODIFIED, common).into_response();
     }
-    let packed = file.packed.iter().find(|(encoding, _)| takes(&headers, encoding));
+    let packed = file.packed.iter().find(|(encoding, _)| takes(headers, encoding));
     match packed {
         Some((encoding, bytes)) => {
             (common, [(header::CONTENT_ENCODING, HeaderValue::from_static(encoding))], bytes.clone()).into_response()

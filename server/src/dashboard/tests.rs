@@ -23,6 +23,17 @@ on_both! {
         assert_eq!(page.header(header::CACHE_CONTROL), "private, no-store");
     }
 
+    async fn worker_of_the_verification_may_load_and_compile_its_code(app: &TestApp) {
+        let policy = async |address: &str| {
+            let file = app.server.get(address).await;
+            file.assert_status_ok();
+            file.header(header::CONTENT_SECURITY_POLICY).to_str().expect("text").to_owned()
+        };
+        let worker = policy("/assets/verify-worker.js").await;
+        assert!(worker.contains("connect-src 'self'") && worker.contains("'wasm-unsafe-eval'"), "{worker}");
+        assert!(!policy("/assets/verify.js").await.contains("connect-src"), "the page's policy holds for it");
+    }
+
     async fn a_member_sees_the_consortium(app: &TestApp) {
         let founded = app.founded().await;
         let set = cookie::store_session(&app.ctx, &founded.north.1.session.tokens);

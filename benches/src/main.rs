@@ -24,6 +24,7 @@ mod rounds;
 mod secure_aggregation;
 mod simulation;
 mod tabular;
+mod tasks;
 mod timing;
 mod transcription;
 
@@ -155,6 +156,11 @@ const MEASUREMENTS: &[Measurement] = &[
         name: "tabular",
         what: "accuracy and seconds of private models of numbers, feature vectors and texts, beside Opacus at equal epsilon",
         run: tabular::run,
+    },
+    Measurement {
+        name: "tasks",
+        what: "ten tasks at the demonstration's dashboard, on a desktop and a phone: steps, seconds, scrolled distance, dead ends",
+        run: tasks::run,
     },
     Measurement {
         name: "timing",

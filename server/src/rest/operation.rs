@@ -9,7 +9,7 @@ use axum::extract::{ConnectInfo, Request};
 use axum::http::{Extensions, HeaderMap, HeaderValue, Method, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::Response;
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use tower::ServiceExt as _;
 use undertone_api::problem::{Code, Problem, Violation};
@@ -19,6 +19,9 @@ use undertone_server_core::ctx::Ctx;
 
 /// The address below which the routes are.
 const BASE: &str = "/api/v1";
+/// The characters of a parameter that are encoded: all but those of ids, so that an address is as a client writes it.
+/// An idempotency key belongs to an address.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'~');
 /// The largest body of a failure, bytes.
 const LARGEST_PROBLEM: usize = 1 << 20;
 
@@ -106,7 +109,7 @@ impl RestOperations {
             }
             let value = parameters.remove(part).filter(|value| !value.is_empty());
             let value = value.ok_or_else(|| refuse(&format!("parameters.{part}"), format!("give {part}")))?;
-            path.extend(utf8_percent_encode(&value, NON_ALPHANUMERIC));
+            path.extend(utf8_percent_encode(&value, ENCODED));
         }
         for (index, (name, value)) in parameters.iter().enumerate() {
             if !found.parameters.contains(name) {
@@ -115,9 +118,9 @@ impl RestOperations {
                 return Err(refuse(&format!("parameters.{name}"), text));
             }
             path.push(if index == 0 { '?' } else { '&' });
-            path.extend(utf8_percent_encode(name, NON_ALPHANUMERIC));
+            path.extend(utf8_percent_encode(name, ENCODED));
             path.push('=');
-            path.extend(utf8_percent_encode(value, NON_ALPHANUMERIC));
+            path.extend(utf8_percent_encode(value, ENCODED));
         }
         if !body.is_empty() {
             let kind = if content_type.is_empty() { "application/json" } else { &content_type };

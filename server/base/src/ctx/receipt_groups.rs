@@ -8,8 +8,9 @@ use crate::fairness::{GroupLimits, GroupQueue, QueueLimits};
 
 /// The highest number of workers whose receipts are counted in one transaction.
 pub const MOST_GROUP_WORKERS: usize = 64;
-/// The highest number of receipts of a worker in such a transaction. A worker with more has its own.
-pub const MOST_GROUP_RECEIPTS: usize = 16;
+/// The highest number of receipts of a worker in such a transaction. A worker with more has its own. So the rows of a
+/// group stay below the databases' limits: SQLite binds at most 32,766 values in a statement.
+pub const MOST_GROUP_RECEIPTS: usize = 4;
 /// The highest number of waiting workers: in total, and of one organization.
 pub const MOST_WAITING_CALLS: (usize, usize) = (2048, 256);
 

@@ -33,6 +33,8 @@ tokio::task_local! {
 pub enum WorkOwner {
     /// The server's own tasks, without a request.
     System,
+    /// Groups of receipts of workers of all organizations, so that no organization's queue delays a group.
+    Receipts,
     /// Heartbeats and leases of an organization's workers: short, and a delay costs the lease.
     Liveness(OrganizationId),
     /// Workers and members of an organization.
@@ -69,6 +71,7 @@ impl QueueOwner for WorkOwner {
     fn weight(self) -> u32 {
         match self {
             Self::System => 8,
+            Self::Receipts => 4,
             Self::Stranger => 2,
             Self::Liveness(_) | Self::Organization(_) | Self::Member(_) => 1,
         }
@@ -77,6 +80,7 @@ impl QueueOwner for WorkOwner {
     fn class(self) -> &'static str {
         match self {
             Self::System => "system",
+            Self::Receipts => "receipts",
             Self::Liveness(_) => "liveness",
             Self::Organization(_) => "organization",
             Self::Member(_) => "member",
@@ -85,7 +89,7 @@ impl QueueOwner for WorkOwner {
     }
 
     fn is_limited(self) -> bool {
-        !matches!(self, Self::System | Self::Stranger)
+        !matches!(self, Self::System | Self::Receipts | Self::Stranger)
     }
 }
 

@@ -10,6 +10,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use futures::{StreamExt as _, TryStreamExt as _, stream};
 use sea_orm::sea_query::{Expr, Query};
 use sea_orm::{
     ColumnTrait as _, Condition, EntityTrait as _, ExprTrait as _, IntoActiveModel as _, QueryFilter as _,
@@ -32,6 +33,9 @@ use crate::service::lease::ActiveLease;
 use crate::service::ledger::ProvenRelease;
 use crate::service::ledger::charges::OpenCharges;
 
+/// The signatures of a group that the server's key makes at a time.
+const SIGNED_AT_ONCE: usize = 4;
+
 /// Returns a batch for [`count`], if a group can count these receipts.
 pub(super) fn batch(
     held: &ActiveLease,
@@ -47,6 +51,9 @@ pub(super) fn batch(
         .zip(&verified.receipts)
         .map(|(signed, checked)| {
             let is_charged = checked.foreseen.ok()? == PlannedRelease::Charged;
+            // Numbers that no row can have would fail the whole group.
+            i64::try_from(checked.document.sequence).ok()?;
+            i32::try_from(checked.document.attempt).ok()?;
             let (document, digest) = (checked.document.clone(), checked.digest.clone());
             Some(VerifiedReceipt { signed: signed.clone(), document, digest, is_charged })
         })
@@ -74,7 +81,8 @@ pub(super) async fn count(ctx: &Ctx, batch: ReceiptBatch) -> Result<Option<Vec<S
     let mut refusal = None;
     let refused = &mut refusal;
     let run = |group: Vec<ReceiptBatch>| async move {
-        match ctx.db.write("countersign receipts", async |tx| count_group(ctx, tx, &group).await).await {
+        let counted = ctx.db.write("countersign receipts", async |tx| count_group(ctx, tx, &group).await);
+        match WorkOwner::Receipts.scope(counted).await {
             Ok(answers) => Some(answers),
             Err(error) => {
                 tracing::warn!(
@@ -116,17 +124,21 @@ async fn count_group(ctx: &Ctx, tx: &Tx, group: &[ReceiptBatch]) -> Result<Vec<O
     }
     receipt::Entity::insert_many(rows).exec_without_returning(tx).await?;
     let first = charges.save(ctx, tx).await?;
-    let mut answers = BTreeMap::new();
-    let mut rows = Vec::new();
-    for batch in &counted {
-        let mut signatures = Vec::with_capacity(batch.receipts.len());
-        for (receipt, place) in batch.receipts.iter().zip(&places[&batch.worker.0]) {
-            let number = (batch.worker, receipt.document.sequence);
-            let (signed, row) = countersignature(ctx, number, &receipt.digest, first + place).await?;
-            signatures.push(signed);
-            rows.push(row.into_active_model());
-        }
-        answers.insert(batch.worker.0, signatures);
+    let receipts = counted.iter().flat_map(|batch| {
+        let number = |receipt: &VerifiedReceipt| (batch.worker, receipt.document.sequence);
+        batch
+            .receipts
+            .iter()
+            .zip(&places[&batch.worker.0])
+            .map(move |(receipt, place)| countersignature(ctx, number(receipt), &receipt.digest, first + place))
+    });
+    // A key in a module or behind a command takes some requests at a time.
+    let signed: Vec<_> = stream::iter(receipts).buffered(SIGNED_AT_ONCE).try_collect().await?;
+    let mut answers: BTreeMap<Uuid, Vec<Signed>> = BTreeMap::new();
+    let mut rows = Vec::with_capacity(signed.len());
+    for (signed, row) in signed {
+        answers.entry(row.worker_id).or_default().push(signed);
+        rows.push(row.into_active_model());
     }
     countersignature_row::Entity::insert_many(rows).exec_without_returning(tx).await?;
     count_releases(tx, counted.iter().flat_map(|batch| &batch.receipts)).await?;
@@ -203,14 +215,16 @@ async fn key_changes(tx: &Tx, batches: &[&ReceiptBatch]) -> Result<BTreeMap<Uuid
     Ok(changes)
 }
 
-/// Returns the number and digest of the last stored receipt of each worker that has one at or after the predecessor of
+/// Returns the number and digest of the last stored receipt of each worker among the predecessor and the first number of
 /// its batch.
 async fn chain_ends(tx: &Tx, batches: &[&ReceiptBatch]) -> Result<BTreeMap<Uuid, (i64, String)>, Error> {
     let near = batches.iter().fold(Condition::any(), |any, batch| {
         let first = batch.receipts.first().map_or(0, |receipt| receipt.document.sequence);
         // A number that no row can have finds no row, and no such receipt is next in a chain.
         let before = i64::try_from(first).unwrap_or(i64::MAX).saturating_sub(1);
-        any.add(receipt::Column::WorkerId.eq(batch.worker.0).and(receipt::Column::Sequence.gte(before)))
+        // Chains have no gaps: with a row of the first number the batch is a repetition, whatever follows.
+        let near = [before, before.saturating_add(1)];
+        any.add(receipt::Column::WorkerId.eq(batch.worker.0).and(receipt::Column::Sequence.is_in(near)))
     });
     let rows = receipt::Entity::find()
         .select_only()

@@ -157,6 +157,18 @@ on_both! {
         assert_eq!(rows(&app.ctx).await, before);
     }
 
+    async fn number_that_no_row_can_have_joins_no_group(app: &TestApp) {
+        let mut sites = GroupSites::new(&app.ctx, 1, 2).await;
+        let receipt = sites.world.sites[1].receipt(&sites.job, 1, u32::MAX);
+        let read = app.ctx.db.read();
+        let (worker, token) = (sites.world.sites[1].worker, &sites.tokens[1]);
+        let held = lease::find_lease(read, worker, token).await.unwrap();
+        let verified = prove(read, worker, std::slice::from_ref(&receipt)).await.unwrap();
+        assert!(batch(&held, token, std::slice::from_ref(&receipt), &verified).is_none());
+        let refused = countersign(&app.ctx, worker, token, &[receipt]).await.unwrap_err();
+        assert_eq!(refused.code(), Code::BadSignature);
+    }
+
     async fn receipts_of_a_job_that_ended_are_not_counted(app: &TestApp) {
         let mut sites = GroupSites::new(&app.ctx, 2, 2).await;
         let group = [sites.next(1, 1).await, sites.next(2, 1).await];

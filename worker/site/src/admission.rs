@@ -8,7 +8,7 @@
 use time::{Duration, OffsetDateTime};
 use undertone_api::dataset::{Dataset, Visibility};
 use undertone_api::id::{DatasetId, OrganizationId, WorkerId};
-use undertone_api::job::{Charge, DatasetUse, PartyTerms, RoundSeries};
+use undertone_api::job::{Charge, DatasetUse, PartyTerms, RoundSeries, Spec};
 use undertone_api::problem::Violation;
 use undertone_api::signed::{JobLimits, Manifest, ManifestParticipant, Signed, SignedError};
 use undertone_privacy::{Event, PrivacyUnit};
@@ -259,6 +259,7 @@ pub fn examine(
     let party = &manifest.participants[own];
     let dataset = local.to_dataset(offered, site.organization, site.worker);
     check_outside(&manifest, &dataset)?;
+    check_noise(&manifest)?;
     // A job continues under the relation that its manifest states.
     let charge = Charge::reconcile(manifest.spec.cost(&dataset), party.charge.as_ref())
         .ok_or_else(|| ManifestFault::Charge(local.name.clone()))?;
@@ -318,6 +319,14 @@ fn check_outside(manifest: &Manifest, dataset: &Dataset) -> Result<(), ManifestF
         return Ok(());
     }
     let violation = manifest.spec.check(std::slice::from_ref(dataset)).into_iter().next();
+    violation.map_or(Ok(()), |Violation { field, message }| Err(ManifestFault::Spec { field, message }))
+}
+
+/// Checks the limits of correlated noise: its price is proved for some combinations of options alone, and a malicious
+/// server may not have checked them.
+fn check_noise(manifest: &Manifest) -> Result<(), ManifestFault> {
+    let Spec::DpSgd(spec) = &manifest.spec else { return Ok(()) };
+    let violation = spec.find_unproved_noise();
     violation.map_or(Ok(()), |Violation { field, message }| Err(ManifestFault::Spec { field, message }))
 }
 

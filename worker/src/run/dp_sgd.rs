@@ -33,12 +33,13 @@ pub mod tune;
 mod turns;
 mod warm;
 
+use std::path::Path;
+
 use undertone_api::job::dp_sgd::Spec;
 
 use super::{Artifacts, Averaging, RunError};
 
 pub use self::error::TrainingError;
-pub(super) use self::rehearse::forget;
 
 /// Runs a job to its end, from the point where an earlier process stopped.
 ///
@@ -49,6 +50,16 @@ pub fn run(spec: &Spec, exchange: &mut (impl Averaging + Artifacts)) -> Result<(
         Some(rehearsal) => rehearse::run(spec, rehearsal, exchange),
         None => training::train(spec, exchange),
     }
+}
+
+/// Removes what a finished part has no further use for, after any outcome: the seeds of correlated noise, with which the
+/// sums of released vectors could be computed, and the data of a rehearsal.
+///
+/// # Errors
+/// [`RunError`] when the disk refuses.
+pub(super) fn forget(folder: &Path) -> Result<(), RunError> {
+    correlated::forget(folder)?;
+    rehearse::forget(folder)
 }
 
 #[cfg(test)]

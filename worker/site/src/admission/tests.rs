@@ -4,14 +4,17 @@ mod outside;
 mod terms;
 mod widened;
 
+use std::num::NonZeroU32;
+
 use ed25519_dalek::SigningKey;
 use time::{Duration, OffsetDateTime};
 use undertone_api::dataset::Visibility;
 use undertone_api::id::{DatasetId, JobId, LineageId, WorkerId};
+use undertone_api::job::dp_sgd::BandedNoise;
 use undertone_api::job::{DatasetUse, Spec};
 use undertone_api::model::ModelSource;
 use undertone_api::signed::{JobLimits, Manifest, ModelOrigin, Signed, SignedError};
-use undertone_privacy::{Event, PrivacyUnit};
+use undertone_privacy::{Event, PrivacyUnit, SamplingRate};
 use uuid::Uuid;
 
 use super::{CLOCKS, ExaminedManifest, ManifestFault, SiteIdentity, examine};
@@ -96,6 +99,31 @@ fn spec_that_was_widened_after_the_charge_is_refused() {
         let mut wider = dp_sgd();
         change(&mut wider);
         assert_eq!(fault(|manifest| manifest.spec = Spec::DpSgd(wider)), ManifestFault::Charge("ward-7".to_owned()));
+    }
+}
+
+#[test]
+fn correlated_noise_without_a_proved_price_is_refused() {
+    let four = NonZeroU32::new(4).expect("it is not 0");
+    let banded = |bands: NonZeroU32, change: fn(&mut undertone_api::job::dp_sgd::Spec)| {
+        let mut spec = dp_sgd();
+        let party = &mut spec.participants[1];
+        party.sampling_rate = SamplingRate::new(0.1).expect("a rate");
+        party.noise.iter_mut().for_each(|noise| noise.banded = Some(BandedNoise { bands }));
+        change(&mut spec);
+        let spec = Spec::DpSgd(spec);
+        let charge = spec.cost(&local(Visibility::Private).to_dataset(OURS, ORGANIZATION, WORKER));
+        ask(|manifest| {
+            manifest.spec = spec;
+            manifest.participants[1].charge = charge;
+            settle(manifest);
+        })
+    };
+    assert!(banded(four, |_| ()).is_ok());
+    let endless = banded(NonZeroU32::MAX, |_| ()).expect_err("its groups would fill the memory");
+    let steps = banded(four, |spec| spec.private.iter_mut().for_each(|private| private.local_steps = 2));
+    for fault in [endless, steps.expect_err("it has no proved price")] {
+        assert!(matches!(&fault, ManifestFault::Spec { field, .. } if field.contains("noise.banded")), "{fault}");
     }
 }
 

@@ -3,7 +3,8 @@
 //! Each round draws a fresh seed of the operating system. The seeds lie in the job's folder, which no backup contains,
 //! each on disk before the vector of its round is. After a crash the noise of all rounds is drawn again from them. A round
 //! that has a seed and no stored vector gets another seed: nothing of it has left. A seed is never used for another job,
-//! other data or other terms: the file names these. The file is removed after the last round.
+//! other data, other terms or another computation: the file names these. The file is removed after the participant's last
+//! round, and at the end of its part, whatever the end is.
 //!
 //! A released round without its seed ends the part: the noise of later rounds could not be computed, and noise without it
 //! would not have the price of the job. Its charge stands.
@@ -12,7 +13,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
 use std::num::NonZeroU32;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 use undertone_api::job::dp_sgd::{Party, Spec};
@@ -23,8 +24,10 @@ use crate::dp::clip::Clip;
 use crate::dp::randomness::{Purpose, Randomness};
 use crate::dp::release::{CorrelatedNoise, DrawnNoise};
 use crate::run::{Averaging, RoundKey, RoundProgress, RunContext, RunError, check_cancelled};
-use crate::site::folder::{sync_folder, write_durably};
+use crate::site::folder::{hidden, sync_folder, write_durably};
 
+/// The file of the seeds in the folder of a part.
+const SEEDS: &str = "noise.seeds";
 /// The bytes of a digest, and of a seed.
 const BYTES: usize = 32;
 /// The bytes of a row: the round and its seed.
@@ -73,7 +76,13 @@ impl CorrelatedRounds {
         terms.update(clip.bound().to_le_bytes());
         terms.update(clip.noise_multiplier().get().to_le_bytes());
         terms.update((length as u64).to_le_bytes());
-        let path = exchange.folder().join("noise.seeds");
+        // The noise of earlier rounds is computed again from their seeds: by the same numbers, or not at all.
+        terms.update(CorrelatedNoise::VERSION.to_le_bytes());
+        terms.update(noise.deviation().to_le_bytes());
+        for weight in noise.weights() {
+            terms.update(weight.to_le_bytes());
+        }
+        let path = exchange.folder().join(SEEDS);
         let terms: [u8; BYTES] = terms.finalize().into();
         let seeds = match fs::read(&path).map(Zeroizing::new) {
             Ok(file) => read_seeds(&file, &terms).ok_or_else(|| TrainingError::DamagedNoise(path.clone()))?,
@@ -117,11 +126,7 @@ impl CorrelatedRounds {
     /// # Errors
     /// [`RunError::Failed`] when the disk refuses.
     pub(super) fn destroy(self) -> Result<(), RunError> {
-        match fs::remove_file(&self.path) {
-            Ok(()) => Ok(sync_folder(self.path.parent().unwrap_or(&self.path))?),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-            Err(source) => Err(TrainingError::UnreadableNoise { path: self.path, source }.into()),
-        }
+        forget(self.path.parent().unwrap_or(&self.path))
     }
 
     fn to_file(&self) -> Zeroizing<Vec<u8>> {
@@ -136,6 +141,22 @@ impl CorrelatedRounds {
         body[..BYTES].copy_from_slice(&digest);
         body
     }
+}
+
+/// Removes the seeds of a part from its folder, and what a failed write of them left.
+///
+/// # Errors
+/// [`RunError::Failed`] when the disk refuses.
+pub(super) fn forget(folder: &Path) -> Result<(), RunError> {
+    let path = folder.join(SEEDS);
+    for path in [hidden(&path), path] {
+        match fs::remove_file(&path) {
+            Ok(()) => sync_folder(folder)?,
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(source) => return Err(TrainingError::UnreadableNoise { path, source }.into()),
+        }
+    }
+    Ok(())
 }
 
 /// Reads the seeds of a file: its digest, the digest of the terms, and the rows. `None` when it is damaged or of other

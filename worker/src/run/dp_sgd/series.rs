@@ -80,6 +80,12 @@ impl ArmRun<'_> {
             };
             contribution.contribute(site.mode_in_round(arm, key.round), audit.as_mut())?;
             learner.apply(&exchange.fetch_average(key)?)?;
+            // The round is closed. A participant may have fewer rounds than the arm.
+            if key.round >= spec.rounds_of(site.party())
+                && let Some(correlated) = correlated.take()
+            {
+                correlated.destroy()?;
+            }
             learner.add_seconds(began.elapsed().as_secs_f64());
             let is_last = key.round == rounds.rounds;
             if let Some(tests) = tests

@@ -64,6 +64,15 @@ impl CorrelatedNoise {
         Ok(Self { clip, bands, releases, encoder, length, deviation: deviation as u64, earlier })
     }
 
+    /// The version of the computation: another one may give other noise from the same randomness. Raise it with each such
+    /// change of [`Self::draw`], of the discrete Gaussian or of its streams.
+    pub const VERSION: u32 = 1;
+
+    /// Returns the weights of the noise of the steps before, in units of 2^-[`WEIGHT_BITS`], the step just before first.
+    pub fn weights(&self) -> &[i64] {
+        self.encoder.weights()
+    }
+
     /// Returns the deviation of the independent part of the noise, in steps of the grid.
     pub const fn deviation(&self) -> u64 {
         self.deviation

@@ -4,6 +4,7 @@ use undertone_privacy::correlated::MOST_BANDS;
 
 use crate::job::dp_sgd::{Party, Spec};
 use crate::job::terms::TermName;
+use crate::problem::Violation;
 
 /// The most of z times the column norm of an encoder: the noise fits the integers of a site.
 const MOST_NOISE: f64 = 1024.0;
@@ -16,6 +17,18 @@ pub(super) fn check(spec: &Spec, say: &mut impl FnMut(&str, String)) {
             check_combination(spec, &at, say);
             check_bands(spec, party, banded.bands.get(), &format!("{at}.bands"), say);
         }
+    }
+}
+
+impl Spec {
+    /// Returns the first combination of correlated noise whose price is not proved. A site checks it as well: a malicious
+    /// server may not have done so.
+    pub fn find_unproved_noise(&self) -> Option<Violation> {
+        let mut first = None;
+        check(self, &mut |field, message| {
+            first.get_or_insert_with(|| Violation::new(format!("spec.{field}"), message));
+        });
+        first
     }
 }
 

@@ -117,6 +117,27 @@ fn continue_after(change: impl FnOnce(&TestTraining)) -> (RunError, u32) {
 }
 
 #[test]
+fn seeds_are_removed_at_any_end_of_a_part() {
+    let job = banded_training();
+    job.crash(1, CrashPoint::Accepted, "private", 5);
+    std::thread::scope(|scope| {
+        for index in [0, 2] {
+            let job = &job;
+            scope.spawn(move || drop(job.run_process(index)));
+        }
+        assert!(job.run_process(1).is_err());
+        job.cancel();
+    });
+    let folder = job.work_folder(1);
+    let unfinished = folder.join(".noise.seeds.new");
+    std::fs::write(&unfinished, b"from a failed write").unwrap();
+    assert!(job.read_work_file(1, SEEDS).is_ok(), "the part could go on");
+    crate::run::forget(&folder).unwrap();
+    assert!(job.read_work_file(1, SEEDS).is_err() && !unfinished.exists());
+    crate::run::forget(&folder).unwrap();
+}
+
+#[test]
 fn lost_or_foreign_seeds_end_the_part_without_a_release() {
     let (end, payments) = continue_after(|job| job.remove_work_file(1, SEEDS));
     assert!(matches!(&end, RunError::Failed(problem) if problem.to_string().contains("no seed of round")), "{end}");

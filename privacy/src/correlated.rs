@@ -27,8 +27,13 @@
 //! site scales its noise ([`BandedEncoder::sensitivity`]). The noise is a discrete Gaussian; for integer shifts its moments
 //! of integer orders are those of the Gaussian, also for shifts that depend on earlier rows.
 //!
-//! **Steps that are not released.** Their noise is not drawn, y(t) = 0, and no vector leaves. The column of each other
-//! step has zeros in their rows then, and a norm that is no larger. So a job that ends early, a site that takes part in
+//! **Not proved** is the discrete noise beyond this: prices use fractional orders and the other direction too, from the data
+//! without the unit, with the values of continuous noise. For fixed shifts `mechanism/discrete.rs` proves them; here a shift
+//! depends on earlier rows through R. At the deviations of a site, which are many steps of the grid, we expect a difference
+//! far below the rounding of a price. No theorem here states it.
+//!
+//! **Steps that are not released.** No vector of them leaves, and their noise is 0 or, after a crash between their seed and
+//! their vector, is in the sums of later steps. In both cases the mechanism is that of all steps without these rows. So a job that ends early, a site that takes part in
 //! fewer rounds, and a round that a site misses cost at most as much. The whole price is charged by the first release, as
 //! of one mechanism. Its parameters are fixed, and the filters of the ledger hold for mechanisms whose releases alternate
 //! with those of others (Haney, Shoemate, Tian, Vadhan, Vyrros, Xu and Zhang 2023).
@@ -36,7 +41,8 @@
 //! **Not priced.** Full columns (DP-λCGD, BISR): the contributions of a unit overlap, and this price would be too low, as a
 //! test shows. A second release of the same step. Units in several groups, as the records of a speaker are.
 //!
-//! The relation is zero-out or add/remove: a unit's contribution is replaced by 0, and the groups of the others stay.
+//! The relation is zero-out or add/remove: a unit's contribution is replaced by 0, and the groups of the others stay. The
+//! price of a substitution is that of two such steps, for a unit that keeps its id and with it its group.
 
 mod band;
 mod banded;

@@ -33,9 +33,9 @@
 //! far below the rounding of a price. No theorem here states it.
 //!
 //! **Steps that are not released.** No vector of them leaves, and their noise is 0 or, after a crash between their seed and
-//! their vector, is in the sums of later steps. In both cases the mechanism is that of all steps without these rows. So a job that ends early, a site that takes part in
-//! fewer rounds, and a round that a site misses cost at most as much. The whole price is charged by the first release, as
-//! of one mechanism. Its parameters are fixed, and the filters of the ledger hold for mechanisms whose releases alternate
+//! their vector, is in the sums of later steps. In both cases the mechanism is that of all steps without these rows. So a
+//! job that ends early, a site that takes part in fewer rounds, and a round that a site misses cost at most as much. The
+//! whole price is charged by the first release, as of one mechanism. Its parameters are fixed, and the filters of the ledger hold for mechanisms whose releases alternate
 //! with those of others (Haney, Shoemate, Tian, Vadhan, Vyrros, Xu and Zhang 2023).
 //!
 //! **Not priced.** Full columns (DP-λCGD, BISR): the contributions of a unit overlap, and this price would be too low, as a

@@ -1,6 +1,7 @@
 //! The receipts that wait to be counted together.
 
 use undertone_api::id::{DatasetId, JobId, WorkerId};
+use undertone_api::problem::Problem;
 use undertone_api::signed::{Receipt, Signed};
 
 use crate::db::PATIENCE;
@@ -27,8 +28,9 @@ pub(super) const RECEIPTS: GroupLimits = GroupLimits {
     members: MOST_GROUP_WORKERS,
 };
 
-/// The queue of receipts. An answer holds the countersignature of each receipt, or `None` when they were not counted.
-pub type ReceiptGroups = GroupQueue<ReceiptBatch, Option<Vec<Signed>>>;
+/// The queue of receipts. An answer holds the countersignature of each receipt, `None` when they were not counted, or the
+/// problem for which no receipt of the group was.
+pub type ReceiptGroups = GroupQueue<ReceiptBatch, Result<Option<Vec<Signed>>, Problem>>;
 
 /// Receipts of one worker, oldest first, with a lease.
 #[derive(Debug, Clone)]

@@ -78,26 +78,27 @@ pub(super) fn batch(
 /// # Errors
 /// `rate_limited` or `unavailable` if there is no turn.
 pub(super) async fn count(ctx: &Ctx, batch: ReceiptBatch) -> Result<Option<Vec<Signed>>, Error> {
-    let mut refusal = None;
-    let refused = &mut refusal;
     let run = |group: Vec<ReceiptBatch>| async move {
         let counted = ctx.db.write("countersign receipts", async |tx| count_group(ctx, tx, &group).await);
         match WorkOwner::Receipts.scope(counted).await {
-            Ok(answers) => Some(answers),
+            Ok(answers) => Some(answers.into_iter().map(Ok).collect()),
+            // Alone, each would wait as long for the same writer: the workers repeat their calls.
+            Err(error) if matches!(error.code(), Code::RateLimited | Code::Unavailable) => {
+                let problem = error.into_problem();
+                Some(group.iter().map(|_| Err(problem.clone())).collect())
+            }
             Err(error) => {
                 tracing::warn!(
                     error = &error as &dyn std::error::Error,
                     group.members = group.len(),
                     "a group of receipts was not counted; each worker's are counted alone"
                 );
-                // Another attempt would be refused as well.
-                *refused = (error.code() == Code::RateLimited).then_some(error);
                 None
             }
         }
     };
     let answer = ctx.receipt_groups().submit(WorkOwner::current(), batch, run).await?;
-    refusal.map_or_else(|| Ok(answer.flatten()), Err)
+    answer.transpose().map(Option::flatten).map_err(Error::from)
 }
 
 /// Counts the receipts of each batch, or none of it. Returns the countersignatures of the counted batches.

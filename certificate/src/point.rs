@@ -5,7 +5,7 @@ use std::fmt;
 /// A checked point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum VerificationPoint {
-    /// The server signed exactly this certificate.
+    /// The stated key signed this certificate.
     Signature,
     /// The manifest is the server's, and agrees with the certificate about job, parties and charges.
     Manifest,
@@ -27,7 +27,7 @@ pub enum VerificationPoint {
     Rule,
     /// The initial model is the manifest's, and the cost of all jobs that it follows from adds up.
     Lineage,
-    /// The accounts' positions are consistent, and cover this job.
+    /// Each account's stated balance is within its limit and includes this job.
     Account,
     /// Every receipt is charged in the server's log under the certificate's signed head.
     Log,
@@ -102,7 +102,7 @@ impl VerificationPoint {
     /// Returns the checked statement, for readers.
     pub const fn statement(self) -> &'static str {
         match self {
-            Self::Signature => "The server signed exactly this certificate.",
+            Self::Signature => "The stated key signed this certificate.",
             Self::Manifest => "The manifest is signed too, and agrees about job, parties and charges.",
             Self::Sites => "The keys of the sites are those that you know.",
             Self::Mechanism => "Noise, sampling and clip follow from the manifest.",
@@ -115,7 +115,7 @@ impl VerificationPoint {
                 "The ε of the parties together, recomputed under the rule about people in several organizations."
             }
             Self::Lineage => "The initial model is the one of the manifest, and the costs of its jobs add up.",
-            Self::Account => "The accounts are consistent, within their limits, and cover this job.",
+            Self::Account => "Each account's stated balance is within its limit and includes this job.",
             Self::Log => "Each receipt is charged in the log of the server, under the signed head.",
             Self::Audit => "The audits measured at most the claim.",
             Self::Model => "The model file at hand is one of the job.",

@@ -42,12 +42,18 @@ async function* findings(input) {
     }
 }
 
+class OtherJobError extends Error {}
+
+// Returns the text of the certificate. The download must be of the page's job; a file of the reader may be of any job.
 const load = async form => {
     const own = form.elements.certificate.files[0];
     if (own) return own.text();
     const answer = await fetch(form.getAttribute('data-verify'), { headers: { accept: 'application/json' } });
     if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
-    return answer.text();
+    const text = await answer.text();
+    const { job } = JSON.parse(JSON.parse(text).payload);
+    if (job?.id !== form.getAttribute('data-job')) throw new OtherJobError('The file is of another job.');
+    return text;
 };
 
 // A file names its own key, so a verdict without a known key is weaker.
@@ -86,7 +92,8 @@ const verify = async form => {
         form.querySelectorAll('[data-state=waiting][data-point]').forEach(item => mark(item, 'skipped'));
         say(conclude(counts, input.serverKey.trim() !== ''), counts.failed ? 'failed' : 'passed');
     } catch (error) {
-        say(`Nothing was verified: ${error.message}. Use the command below.`, 'failed');
+        say(error instanceof OtherJobError ? `Failed: ${error.message}`
+            : `Nothing was verified: ${error.message}. Use the command below.`, 'failed');
     }
 };
 

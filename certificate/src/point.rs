@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::escape_line;
+
 /// A checked point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum VerificationPoint {
@@ -171,21 +173,42 @@ impl FromIterator<(VerificationPoint, PointFinding)> for CertificateVerdict {
     }
 }
 
-/// A line for each point, and one for each defect.
+/// A line for each point, and one for each defect. Control characters and line ends in findings are escaped, because the
+/// author of a file chooses the names in it.
 impl fmt::Display for CertificateVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (point, finding) in &self.0 {
             let name = point.name();
             match finding {
-                PointFinding::Holds(what) => writeln!(f, "ok      {name:<11}{what}")?,
-                PointFinding::Unchecked(why) => writeln!(f, "-       {name:<11}not checked: {why}")?,
+                PointFinding::Holds(what) => writeln!(f, "ok      {name:<11}{}", escape_line(what))?,
+                PointFinding::Unchecked(why) => writeln!(f, "-       {name:<11}not checked: {}", escape_line(why))?,
                 PointFinding::Fails(wrong) => {
                     for what in wrong {
-                        writeln!(f, "FAILED  {name:<11}{what}")?;
+                        writeln!(f, "FAILED  {name:<11}{}", escape_line(what))?;
                     }
                 }
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CertificateVerdict, PointFinding, VerificationPoint};
+
+    #[test]
+    fn findings_are_one_line_each_without_controls() {
+        let name = "north\u{1b}[1A\nok      signature  signed";
+        let findings = [
+            PointFinding::Holds(name.to_owned()),
+            PointFinding::Unchecked(name.to_owned()),
+            PointFinding::Fails(vec![name.to_owned(), "of another job".to_owned()]),
+        ];
+        let verdict: CertificateVerdict = VerificationPoint::ALL.into_iter().zip(findings).collect();
+        let text = verdict.to_string();
+        assert_eq!(text.lines().count(), 4, "{text}");
+        assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
+        assert!(text.contains("north\\u{1b}[1A\\nok "), "{text}");
     }
 }

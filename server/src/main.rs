@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use undertone_certificate::escape_line;
 use undertone_server::serving::ServingLock;
 use undertone_server::terminal::verify;
 use undertone_server::{backup, build, doctor, stop_on_signal, telemetry, terminal};
@@ -99,7 +100,9 @@ async fn main() -> ExitCode {
     match Box::pin(run(Arguments::parse())).await {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("undertone-server: {error}");
+            // An error can quote a file of unknown origin.
+            let lines: Vec<String> = error.to_string().lines().map(escape_line).collect();
+            eprintln!("undertone-server: {}", lines.join("\n"));
             ExitCode::FAILURE
         }
     }
@@ -142,7 +145,7 @@ async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error
         ServerCommand::Dossier(options) => {
             let defects = terminal::dossier::run(config, &options).await?;
             for defect in &defects {
-                eprintln!("undertone-server: {defect}");
+                eprintln!("undertone-server: {}", escape_line(defect));
             }
             if !defects.is_empty() {
                 return Ok(ExitCode::from(UNSOUND));

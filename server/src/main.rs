@@ -12,8 +12,9 @@ use undertone_server_core::ctx::{Clock, Random};
 use undertone_server_core::service::{restoration, setup};
 use undertone_server_core::{Config, config};
 
-/// The exit status of a verification with findings; 1 means that the command failed.
-const UNSOUND: u8 = 2;
+/// The exit status of a verification with findings, as that of the other programs; 1 means that the command failed, and 2 that
+/// its arguments are wrong.
+const UNSOUND: u8 = 3;
 
 /// The server of an Undertone consortium.
 #[derive(Parser)]
@@ -36,7 +37,8 @@ enum ServerCommand {
     #[command(subcommand)]
     Certificate(CertificateCommand),
     /// Write the egress dossier of a job: the questions of people who decide whether a result may leave, with answers, proofs and
-    /// limits. The server may be running. The exit status is 2 if a proof does not hold.
+    /// limits. The server may be running. The exit status is 3 if a proof does not hold or an item is
+    /// incomplete.
     Dossier(terminal::dossier::DossierOptions),
     /// Write an encrypted backup of the database, keys and objects to one file. The server may be running.
     Backup(backup::command::BackupOptions),

@@ -42,19 +42,31 @@ async function* findings(input) {
     }
 }
 
+class OtherJobError extends Error {}
+
+// Returns the text of the certificate. The download must be of the page's job; a file of the reader may be of any job.
 const load = async form => {
     const own = form.elements.certificate.files[0];
     if (own) return own.text();
     const answer = await fetch(form.getAttribute('data-verify'), { headers: { accept: 'application/json' } });
     if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
-    return answer.text();
+    const text = await answer.text();
+    const { job } = JSON.parse(JSON.parse(text).payload);
+    if (job?.id !== form.getAttribute('data-job')) throw new OtherJobError('The file is of another job.');
+    return text;
 };
 
-const conclude = counts => {
+// A file names its own key, so a verdict without a known key is weaker.
+const conclude = (counts, hasServerKey) => {
+    if (counts.failed) {
+        return `This certificate does not hold: ${counts.failed} of ${counts.failed + counts.passed} checks failed.`;
+    }
+    if (!hasServerKey) {
+        const open = `No check failed: ${counts.passed} passed, ${counts.unchecked} not checked.`;
+        return `${open} The server’s key was not compared with a known key.`;
+    }
     const open = counts.unchecked ? ` ${counts.unchecked} not checked, with the reason in the line.` : '';
-    return counts.failed
-        ? `This certificate does not hold: ${counts.failed} of ${counts.failed + counts.passed} checks failed.`
-        : `This certificate holds: ${counts.passed} checks passed.${open}`;
+    return `This certificate holds: ${counts.passed} checks passed.${open}`;
 };
 
 const verify = async form => {
@@ -78,9 +90,10 @@ const verify = async form => {
             await new Promise(resolve => setTimeout(resolve, PAUSE));
         }
         form.querySelectorAll('[data-state=waiting][data-point]').forEach(item => mark(item, 'skipped'));
-        say(conclude(counts), counts.failed ? 'failed' : 'passed');
+        say(conclude(counts, input.serverKey.trim() !== ''), counts.failed ? 'failed' : 'passed');
     } catch (error) {
-        say(`Nothing was verified: ${error.message}. Use the command below.`, 'failed');
+        say(error instanceof OtherJobError ? `Failed: ${error.message}`
+            : `Nothing was verified: ${error.message}. Use the command below.`, 'failed');
     }
 };
 

@@ -54,10 +54,10 @@ impl TourStop {
                 "Queries that many people asked wait for a label. Answer with the number keys; the classifier learns from the answers."
             }
             Self::Statistics(_) => {
-                "Three tables of patients, described together. Each number has noise, and an interval that covers it."
+                "Three tables of patients, described together. Each number includes noise and has a 95 % interval."
             }
             Self::Transcription(_) => {
-                "Two recognizers outside transcribed recordings in pieces, among dummies. At the site, “undertone-worker received” plays the sounds that they got."
+                "Two external recognizers transcribed segments of recordings, mixed with dummy segments. At the site, “undertone-worker received” plays the sounds that they got."
             }
             Self::Model(_) => {
                 "The result of the training, with its accuracy, its cost and the commands that use it. Compare it with the model of public data."

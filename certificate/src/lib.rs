@@ -9,10 +9,12 @@
 mod browser;
 pub mod check;
 mod digest;
+mod escape;
 mod point;
 pub mod price;
 pub mod verify;
 
 pub use digest::ModelDigest;
+pub use escape::escape_line;
 pub use point::{CertificateVerdict, PointFinding, VerificationPoint};
 pub use verify::{TrustedInputs, Verification, verify};

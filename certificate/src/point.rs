@@ -2,10 +2,12 @@
 
 use std::fmt;
 
+use crate::escape_line;
+
 /// A checked point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum VerificationPoint {
-    /// The server signed exactly this certificate.
+    /// The stated key signed this certificate.
     Signature,
     /// The manifest is the server's, and agrees with the certificate about job, parties and charges.
     Manifest,
@@ -27,7 +29,7 @@ pub enum VerificationPoint {
     Rule,
     /// The initial model is the manifest's, and the cost of all jobs that it follows from adds up.
     Lineage,
-    /// The accounts' positions are consistent, and cover this job.
+    /// Each account's stated balance is within its limit and includes this job.
     Account,
     /// Every receipt is charged in the server's log under the certificate's signed head.
     Log,
@@ -102,7 +104,7 @@ impl VerificationPoint {
     /// Returns the checked statement, for readers.
     pub const fn statement(self) -> &'static str {
         match self {
-            Self::Signature => "The server signed exactly this certificate.",
+            Self::Signature => "The stated key signed this certificate.",
             Self::Manifest => "The manifest is signed too, and agrees about job, parties and charges.",
             Self::Sites => "The keys of the sites are those that you know.",
             Self::Mechanism => "Noise, sampling and clip follow from the manifest.",
@@ -115,7 +117,7 @@ impl VerificationPoint {
                 "The ε of the parties together, recomputed under the rule about people in several organizations."
             }
             Self::Lineage => "The initial model is the one of the manifest, and the costs of its jobs add up.",
-            Self::Account => "The accounts are consistent, within their limits, and cover this job.",
+            Self::Account => "Each account's stated balance is within its limit and includes this job.",
             Self::Log => "Each receipt is charged in the log of the server, under the signed head.",
             Self::Audit => "The audits measured at most the claim.",
             Self::Model => "The model file at hand is one of the job.",
@@ -171,21 +173,42 @@ impl FromIterator<(VerificationPoint, PointFinding)> for CertificateVerdict {
     }
 }
 
-/// A line for each point, and one for each defect.
+/// A line for each point, and one for each defect. Control characters and line ends in findings are escaped, because the
+/// author of a file chooses the names in it.
 impl fmt::Display for CertificateVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (point, finding) in &self.0 {
             let name = point.name();
             match finding {
-                PointFinding::Holds(what) => writeln!(f, "ok      {name:<11}{what}")?,
-                PointFinding::Unchecked(why) => writeln!(f, "-       {name:<11}not checked: {why}")?,
+                PointFinding::Holds(what) => writeln!(f, "ok      {name:<11}{}", escape_line(what))?,
+                PointFinding::Unchecked(why) => writeln!(f, "-       {name:<11}not checked: {}", escape_line(why))?,
                 PointFinding::Fails(wrong) => {
                     for what in wrong {
-                        writeln!(f, "FAILED  {name:<11}{what}")?;
+                        writeln!(f, "FAILED  {name:<11}{}", escape_line(what))?;
                     }
                 }
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CertificateVerdict, PointFinding, VerificationPoint};
+
+    #[test]
+    fn findings_are_one_line_each_without_controls() {
+        let name = "north\u{1b}[1A\nok      signature  signed";
+        let findings = [
+            PointFinding::Holds(name.to_owned()),
+            PointFinding::Unchecked(name.to_owned()),
+            PointFinding::Fails(vec![name.to_owned(), "of another job".to_owned()]),
+        ];
+        let verdict: CertificateVerdict = VerificationPoint::ALL.into_iter().zip(findings).collect();
+        let text = verdict.to_string();
+        assert_eq!(text.lines().count(), 4, "{text}");
+        assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
+        assert!(text.contains("north\\u{1b}[1A\\nok "), "{text}");
     }
 }

@@ -78,7 +78,12 @@ fn is_unsafe(c: char) -> bool {
     (c.is_control() && c != '\n') || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Replaces characters that can change the state of a terminal.
+/// Replaces characters that can change the state of a terminal, and the ends of lines: for a cell of a table or a finding.
+pub(crate) fn escape_line(text: &str) -> String {
+    text.chars().map(|c| if c == '\n' || is_unsafe(c) { '\u{fffd}' } else { c }).collect()
+}
+
+/// Replaces characters that can change the state of a terminal, and keeps the ends of lines.
 pub(crate) fn escape_controls(text: &str) -> String {
     text.chars().map(|c| if is_unsafe(c) { '\u{fffd}' } else { c }).collect()
 }
@@ -135,10 +140,11 @@ pub(crate) fn format_problem(problem: &Problem) -> String {
     text
 }
 
-/// Returns a table with a header; the last column is not padded.
+/// Returns a table with a header; the last column is not padded. A cell is one line.
 pub(crate) fn format_table(head: &[&str], rows: &[Vec<String>]) -> String {
+    let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(|cell| escape_line(cell)).collect()).collect();
     let mut widths: Vec<usize> = head.iter().map(|cell| cell.chars().count()).collect();
-    for row in rows {
+    for row in &rows {
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = (*width).max(cell.chars().count());
         }
@@ -148,7 +154,7 @@ pub(crate) fn format_table(head: &[&str], rows: &[Vec<String>]) -> String {
         padded.join("  ").trim_end().to_owned() + "\n"
     };
     let mut text = line(&mut head.iter().copied());
-    for row in rows {
+    for row in &rows {
         text += &line(&mut row.iter().map(String::as_str));
     }
     text
@@ -178,7 +184,7 @@ mod tests {
 
     use undertone_api::problem::{Code, Problem, Violation};
 
-    use super::{CommandOutput, format_problem, format_table, is_closed_pipe, round_down, round_up};
+    use super::{CommandOutput, escape_line, format_problem, format_table, is_closed_pipe, round_down, round_up};
 
     fn print(title: &str, is_json: bool) -> String {
         let mut bytes = Vec::new();
@@ -195,6 +201,14 @@ mod tests {
         let read: String = serde_json::from_str(&print(title, true)).expect("JSON");
         assert_eq!(read, title);
         assert_eq!(print("Größe ε", false), "Größe ε\n");
+    }
+
+    #[test]
+    fn cell_is_one_line() {
+        let forged = "north\nFINISHED\r\tx";
+        let text = format_table(&["A"], &[vec![forged.to_owned()]]);
+        assert_eq!(text, "A\nnorth\u{fffd}FINISHED\u{fffd}\u{fffd}x\n");
+        assert_eq!(escape_line("Größe ε"), "Größe ε");
     }
 
     #[test]

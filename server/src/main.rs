@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use undertone_certificate::escape_line;
 use undertone_server::serving::ServingLock;
 use undertone_server::terminal::verify;
 use undertone_server::{backup, build, doctor, stop_on_signal, telemetry, terminal};
@@ -11,8 +12,9 @@ use undertone_server_core::ctx::{Clock, Random};
 use undertone_server_core::service::{restoration, setup};
 use undertone_server_core::{Config, config};
 
-/// The exit status of a verification with findings; 1 means that the command failed.
-const UNSOUND: u8 = 2;
+/// The exit status of a verification with findings, as that of the other programs; 1 means that the command failed, and 2 that
+/// its arguments are wrong.
+const UNSOUND: u8 = 3;
 
 /// The server of an Undertone consortium.
 #[derive(Parser)]
@@ -35,7 +37,8 @@ enum ServerCommand {
     #[command(subcommand)]
     Certificate(CertificateCommand),
     /// Write the egress dossier of a job: the questions of people who decide whether a result may leave, with answers, proofs and
-    /// limits. The server may be running. The exit status is 2 if a proof does not hold.
+    /// limits. The server may be running. The exit status is 3 if a proof does not hold or an item is
+    /// incomplete.
     Dossier(terminal::dossier::DossierOptions),
     /// Write an encrypted backup of the database, keys and objects to one file. The server may be running.
     Backup(backup::command::BackupOptions),
@@ -99,7 +102,9 @@ async fn main() -> ExitCode {
     match Box::pin(run(Arguments::parse())).await {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("undertone-server: {error}");
+            // An error can quote a file of unknown origin.
+            let lines: Vec<String> = error.to_string().lines().map(escape_line).collect();
+            eprintln!("undertone-server: {}", lines.join("\n"));
             ExitCode::FAILURE
         }
     }
@@ -142,7 +147,7 @@ async fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn std::error::Error
         ServerCommand::Dossier(options) => {
             let defects = terminal::dossier::run(config, &options).await?;
             for defect in &defects {
-                eprintln!("undertone-server: {defect}");
+                eprintln!("undertone-server: {}", escape_line(defect));
             }
             if !defects.is_empty() {
                 return Ok(ExitCode::from(UNSOUND));

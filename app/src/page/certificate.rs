@@ -25,12 +25,12 @@ pub(crate) fn certificate() -> AnyView {
         let consortium = context.consortium()?.id;
         let id: JobId = context.id("job")?;
         let certificate = service::certificate::get(context.ctx(), context.actor()?, id).await?;
-        let file = path::certificate_file(id);
-        Ok(PageContent::new("Certificate", render_certificate(&certificate, consortium, &file)))
+        Ok(PageContent::new("Certificate", render_certificate(&certificate, consortium, id)))
     })
 }
 
-fn render_certificate(certificate: &Certificate, consortium: ConsortiumId, file: &str) -> AnyView {
+/// Renders the certificate of the page of the job `id`.
+fn render_certificate(certificate: &Certificate, consortium: ConsortiumId, id: JobId) -> AnyView {
     let job = &certificate.job;
     let is_charged = certificate.parties.iter().any(|party| party.charged.is_some());
     let sums = certificate.together.iter().map(|together| render_total(certificate, together)).collect_view();
@@ -50,9 +50,9 @@ fn render_certificate(certificate: &Certificate, consortium: ConsortiumId, file:
                     {job.finished_at.map(|at| view! { <div><dt>"Ended"</dt><dd>{words::exact(at)}</dd></div> })}
                     <div><dt>"Rounds"</dt><dd>{format!("{} of {}", words::count(job.rounds_done.into()), words::count(job.rounds.into()))}</dd></div>
                 </dl>
-                <div class="actions"><a class="button primary" href=file.to_owned() download=format!("certificate-{}.json", job.id)>"Download the certificate"</a></div>
+                <div class="actions"><a class="button primary" href=path::certificate_file(id) download=format!("certificate-{}.json", job.id)>"Download the certificate"</a></div>
             </section>
-            {check::render_section(certificate, file)}
+            {check::render_section(certificate, id)}
             {certificate.initial_model.as_ref().map(|model| lineage::render_section(model, consortium))}
             {parties}
             {render_files("Covered files", &certificate.artifacts)}

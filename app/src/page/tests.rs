@@ -211,6 +211,8 @@ async fn certificate_states_costs_signers_and_verification() {
         let file = format!("{attribute}=\"/api/v1/jobs/{finished}/certificate\"");
         assert!(page.contains(&file), "{file}");
     }
+    assert!(page.contains(&format!("data-job=\"{finished}\"")), "the script compares the job of the file");
+    assert!(page.contains(" --server-key HEX"), "the command does not pin the key of the file");
     let running = dashboard.render(&path::certificate(consortium, running), true, "").await;
     assert_eq!(running.status, 409, "there is none of a job that is not over");
     for leads in [path::job(consortium, finished), path::models(consortium)] {

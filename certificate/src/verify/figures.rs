@@ -86,7 +86,12 @@ pub(super) fn figures(opened: &OpenedCertificate) -> (PointFinding, PointFinding
     for ((party, says), computed) in list_charges(opened).zip(parties) {
         // Earlier versions knew no tight number of a selection.
         let tight = if says.tight.is_none() && says.mechanism.event.has_selection() { None } else { computed.tight };
-        for (what, says, computed) in [("Rényi", says.renyi, computed.renyi), ("tight", says.tight, tight)] {
+        let figures = [
+            ("Rényi", says.renyi, computed.renyi),
+            ("tight", says.tight, tight),
+            ("insider", says.insider, computed.insider),
+        ];
+        for (what, says, computed) in figures {
             if !same(says, computed) {
                 wrong.push(format!(
                     "{}: the {what} ε is {}, not {}",

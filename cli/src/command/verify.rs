@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 use super::InputError;
 use super::fetch::digest_file;
 use crate::client::RestClient;
-use crate::output::StandardOutput;
+use crate::output::{StandardOutput, escape_line};
 use crate::{CommandAnswer, CommandResult};
 
 /// The options of `verify`.
@@ -173,7 +173,7 @@ fn format_report(report: &VerificationReport) -> String {
         for finding in &point.findings {
             let note = if point.result == PointResult::Unchecked { "not checked: " } else { "" };
             // Writing to a string cannot fail.
-            let _ = writeln!(text, "{mark:<8}{:<11}{note}{finding}", point.point);
+            let _ = writeln!(text, "{mark:<8}{:<11}{note}{}", point.point, escape_line(finding));
         }
     }
     text + if report.holds { "No check failed.\n" } else { "The certificate does not hold.\n" }
@@ -184,7 +184,16 @@ mod tests {
     use undertone_api::signed::CertificateFile;
     use undertone_certificate::{TrustedInputs, verify};
 
-    use super::{PointResult, VerificationReport, format_report};
+    use super::{PointReport, PointResult, VerificationReport, format_report};
+
+    #[test]
+    fn finding_is_one_line() {
+        let findings = vec!["north\u{1b}[1A\nok      signature  signed".to_owned()];
+        let point = PointReport { point: "sites".to_owned(), result: PointResult::Fails, findings };
+        let text = format_report(&VerificationReport { holds: false, points: vec![point] });
+        assert_eq!(text.lines().count(), 2, "{text:?}");
+        assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
+    }
 
     #[test]
     fn unsigned_certificate_does_not_hold() {

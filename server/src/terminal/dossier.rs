@@ -2,8 +2,9 @@
 
 mod html;
 
-use std::io::Write as _;
-use std::path::PathBuf;
+use std::fs::OpenOptions;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
 
 use undertone_api::id::JobId;
 use undertone_server_core::config::Config;
@@ -53,7 +54,7 @@ pub enum DossierError {
         path: PathBuf,
         /// The cause.
         #[source]
-        source: std::io::Error,
+        source: io::Error,
     },
 }
 
@@ -97,7 +98,35 @@ fn write(dossier: &EgressDossier, options: &DossierOptions) -> Result<(), Dossie
         html::format_page(dossier)
     };
     match &options.output {
-        Some(file) => std::fs::write(file, text).map_err(in_file),
-        None => std::io::stdout().write_all(text.as_bytes()).map_err(in_file),
+        Some(file) => write_private(file, &text).map_err(in_file),
+        None => io::stdout().write_all(text.as_bytes()).map_err(in_file),
+    }
+}
+
+/// Writes a file, which is created for its owner alone: the text names members.
+fn write_private(path: &Path, text: &str) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)?.write_all(text.as_bytes())
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::write_private;
+
+    #[test]
+    fn new_file_is_readable_by_its_owner_alone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("dossier.html");
+        for text in ["a long text", "short"] {
+            write_private(&path, text).expect("written");
+            assert_eq!(std::fs::read_to_string(&path).expect("readable"), text);
+        }
+        let mode = std::fs::metadata(&path).expect("a file").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
     }
 }

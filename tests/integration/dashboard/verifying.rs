@@ -16,14 +16,15 @@ const VERIFICATION: Duration = Duration::from_mins(2);
 pub(super) async fn verify_certificate(stage: &TestConsortium, visitor: &PageVisitor, job: &str) -> TestResult<()> {
     let browser = &visitor.browser;
     visitor.visit(&format!("{job}/certificate")).await?;
-    let id = job.rsplit('/').next().unwrap_or_default().parse()?;
-    let file: CertificateFile = stage.operator.certificate(id).await?;
+    let id = job.rsplit('/').next().unwrap_or_default();
+    let file: CertificateFile = stage.operator.certificate(id.parse()?).await?;
     let certificate: Value = serde_json::from_str(&file.payload)?;
     let key = certificate["issuer"]["public_key"].as_str().ok_or("a key")?;
 
     // As a reader without further knowledge: each point is ticked, and those without an input say so.
     let states = check(visitor).await?;
-    browser.see(".verdict", "This certificate holds").await?;
+    browser.see(".verdict", "No check failed: ").await?;
+    browser.see(".verdict", "was not compared with a known key").await?;
     for point in VerificationPoint::ALL {
         let expected = match point {
             VerificationPoint::Sites | VerificationPoint::Model => "unchecked",
@@ -34,10 +35,18 @@ pub(super) async fn verify_certificate(stage: &TestConsortium, visitor: &PageVis
     browser.see("[data-point=receipts]", "each signed by its site").await?;
     visitor.sound("certificate-verified").await?;
 
+    // The download is of another job than the page.
+    let rename = "document.querySelector('form.verify').setAttribute('data-job', arguments[0])";
+    browser.run(rename, vec![json!("another")]).await?;
+    check(visitor).await?;
+    browser.see(".verdict", "Failed: The file is of another job.").await?;
+    browser.run(rename, vec![json!(id)]).await?;
+
     // With the key of a worker's enrolment, the server's signature is checked against it.
     browser.click(".verify details summary").await?;
     browser.fill("input[name=server_key]", key).await?;
     check(visitor).await?;
+    browser.see(".verdict", "This certificate holds: ").await?;
     browser.see("[data-point=signature]", &format!("signed by the server's key {key}")).await?;
 
     // One digit of one receipt is different.

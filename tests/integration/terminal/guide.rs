@@ -71,6 +71,10 @@ async fn dossier_of_a_finished_job_is_complete() -> TestResult<()> {
     assert_eq!(run.code, Some(0), "{run:?}");
     let page = fs::read_to_string(page)?;
     let json = run_with_input(stage.server_command()?.args(["dossier", id.as_str(), "--json"]), "")?;
+    let foreign = "00".repeat(32);
+    let run =
+        run_with_input(stage.server_command()?.args(["dossier", id.as_str(), "--site-key", foreign.as_str()]), "")?;
+    assert_eq!(run.code, Some(3), "a site has none of the given keys: {run:?}");
     let dossier: serde_json::Value = serde_json::from_str(&json.output)?;
     let items = dossier["items"].as_array().ok_or("items")?;
     assert_eq!(items.len(), 12);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use ed25519_dalek::VerifyingKey;
 use undertone_api::signed::CertificateFile;
-use undertone_certificate::{CertificateVerdict, ModelDigest, TrustedInputs, Verification};
+use undertone_certificate::{CertificateVerdict, ModelDigest, TrustedInputs, Verification, escape_line};
 
 use super::{CommandFailure, parse_key};
 use crate::config::Config;
@@ -41,7 +41,7 @@ impl CertificateCommand {
     pub(super) fn run(&self, folder: &Folder, out: &mut dyn Write) -> Result<(), CommandFailure> {
         let text = std::fs::read_to_string(&self.file).map_err(|error| format!("{}: {error}", self.file.display()))?;
         let file: CertificateFile = serde_json::from_str(&text)
-            .map_err(|error| format!("{} is not a certificate file: {error}", self.file.display()))?;
+            .map_err(|error| escape_line(&format!("{} is not a certificate file: {error}", self.file.display())))?;
         let enrolled = || Config::load(folder).ok().map(|config| config.server_key);
         let known = TrustedInputs {
             server_key: self.server_key.or_else(enrolled),

@@ -1,19 +1,21 @@
 //! The verification of a certificate, by the browser and at a terminal.
 
 use leptos::prelude::*;
+use undertone_api::id::JobId;
 use undertone_api::signed::Certificate;
 use undertone_certificate::VerificationPoint;
 
-use crate::asset;
+use crate::{asset, path};
 
-/// Renders the verification of the certificate whose file has the address `file`. The script shows the form, which is
-/// hidden without it.
-pub(super) fn render_section(certificate: &Certificate, file: &str) -> AnyView {
+/// Renders the verification of the certificate of the page's job `id`. The script shows the form, which is hidden without
+/// it, and compares the job of the downloaded file with `id`.
+pub(super) fn render_section(certificate: &Certificate, id: JobId) -> AnyView {
     view! {
         <section class="panel" id="verify"><h2>"Verify it yourself"</h2>
             <p class="hint">"Your browser downloads the signed file and repeats each check: signatures, receipts, chains and every ε. \
-                It runs the code of the command line, compiled for browsers, and sends nothing."</p>
-            <form class="verify" data-verify=file.to_owned() hidden>
+                The browser uploads nothing; the download of the file is noted in the audit log. This server supplied the checking code: \
+                for an independent check, use the program at a terminal."</p>
+            <form class="verify" data-verify=path::certificate_file(id) data-job=id.to_string() hidden>
                 <div class="actions"><button class="primary" type="submit">"Verify now"</button></div>
                 <details class="more"><summary>"Use keys that you know, a file or a model of your own"</summary>{render_inputs()}</details>
                 <p class="verdict" role="status" data-verdict=""></p>
@@ -61,16 +63,13 @@ fn render_command(certificate: &Certificate) -> AnyView {
     let job = certificate.job.id;
     let model = certificate.artifacts.iter().find(|file| file.name.ends_with(".safetensors"));
     let model = model.map_or_else(String::new, |file| format!(" --model {}", file.name));
-    let command = format!(
-        "undertone-server certificate verify certificate-{job}.json{model} --server-key {}",
-        certificate.issuer.public_key
-    );
+    let command = format!("undertone-server certificate verify certificate-{job}.json{model} --server-key HEX");
     view! {
         <p>"Verify the file on any machine with the program; this needs no network and no account."</p>
         <p><code>{command}</code></p>
-        <p class="hint">"The program checks every signature, counts the receipts, recomputes every ε and lists \
-            each violation. Compare the server's key with the key at a worker's enrolment: a key in the file \
-            proves nothing by itself. "
+        <p class="hint">"HEX is the key of the server: the "<code>"server_key"</code>" in the configuration of a worker, which the worker \
+            received at its enrolment. A key from this page or from the file proves nothing by itself. The program checks \
+            every signature, counts the receipts, recomputes every ε and lists each violation. "
             {format!("The figures were computed with formulas {} of version {}. ", certificate.issuer.evaluator, certificate.issuer.program)}
             "The format of the file is defined by a "<a href="/api/v1/schemas/certificate.json">"JSON Schema"</a>"."</p>
         <p class="hint">"A site verifies with the key of its enrolment: "<code>"undertone-worker certificate FILE"</code>"."</p>

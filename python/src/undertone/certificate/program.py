@@ -16,7 +16,7 @@ __all__ = ["parse_report", "run_program"]
 LINE = re.compile(r"^(ok|-|FAILED)\s+(\w+)\s+(.*)$")
 STATES = {"ok": PointState.HOLDS, "-": PointState.UNCHECKED, "FAILED": PointState.FAILS}
 # The exit status of a verification with findings.
-UNSOUND = 2
+UNSOUND = 3
 TIME_LIMIT = 600.0
 
 

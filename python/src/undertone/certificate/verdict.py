@@ -14,7 +14,7 @@ __all__ = ["POINTS", "Finding", "PointState", "Verdict"]
 # The points, in the order and with the names of `undertone-server certificate verify`.
 POINTS: Mapping[str, str] = MappingProxyType(
     {
-        "signature": "the server signed exactly this certificate",
+        "signature": "the stated key signed this certificate",
         "manifest": "the manifest is the server's, and agrees with the certificate",
         "sites": "the sites' keys are the known ones",
         "mechanism": "noise, sampling and clip follow from the manifest",
@@ -25,7 +25,7 @@ POINTS: Mapping[str, str] = MappingProxyType(
         "epsilon": "each party's epsilon follows from its releases",
         "rule": "the consortium's epsilon follows under the rule",
         "lineage": "the cost of the jobs that the initial model follows from adds up",
-        "account": "the positions of the accounts are consistent",
+        "account": "each account's stated balance is within its limit and includes this job",
         "log": "each receipt is charged in the server's log under the signed head",
         "audit": "no audit measured more than the claim",
         "model": "the file at hand is the job's",

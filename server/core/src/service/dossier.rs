@@ -2,10 +2,14 @@
 //! answered for one job. The questions follow the Five Safes and the subjects of output management in SATRE 2.0,
 //! section 3.3.
 //!
-//! A dossier decides nothing, and holds no figure of its own: each answer is read from the certificate, and each proof is
-//! a check that anyone can repeat. To add a question: a function in `items`, and its line in `list_items`.
+//! A dossier decides nothing, and holds no figure of its own: each answer is read from the certificate or from the audit
+//! logs. The proofs of the certificate can be repeated on another machine; those of the audit logs are checks of this server.
+//! To add a question: a function in `items`, and its line in `list_items`.
 
+mod approvals;
+mod files;
 mod items;
+mod privacy;
 #[cfg(test)]
 mod tests;
 
@@ -14,7 +18,8 @@ use time::OffsetDateTime;
 use undertone_api::audit_log::{AuditAction, AuditCheck, AuditEntry, AuditPlace};
 use undertone_api::id::{ConsortiumId, JobId};
 use undertone_api::problem::Code;
-use undertone_api::signed::certificate::{Certificate, ConsortiumNamed, JobCovered};
+use undertone_api::signed::Manifest;
+use undertone_api::signed::certificate::{Certificate, CertificateParty, ConsortiumNamed, JobCovered, PartyCharges};
 use undertone_certificate::{CertificateVerdict, PointFinding, TrustedInputs, VerificationPoint, verify};
 
 use crate::auth::Place;
@@ -27,6 +32,10 @@ use crate::service::certificate;
 
 /// The format of the document.
 pub const FORMAT: &str = "undertone-dossier/1";
+
+/// The limits of each dossier, for its reader.
+pub const NOTICE: &str = "The certificate was checked with this server's own key: compare the key with the `server_key` in the \
+     configuration of a worker. This server checked the audit logs; these checks cannot be repeated on another machine.";
 
 /// The answers for one job.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -44,6 +53,8 @@ pub struct EgressDossier {
     pub certificate: String,
     /// The server's public key, hex. Compare it with the key in a worker's configuration.
     pub server_key: String,
+    /// The limits of the dossier: the reader compares the server's key, and the server itself checked the audit logs.
+    pub notice: &'static str,
     /// The questions with their answers.
     pub items: Vec<DossierItem>,
 }
@@ -229,6 +240,8 @@ impl EgressDossier {
 /// The facts of a dossier.
 struct DossierFacts {
     certificate: Certificate,
+    /// The digest of the document that the parties approved: the manifest, or the proposal in it.
+    approved_manifest: String,
     verdict: CertificateVerdict,
     /// The audit logs of the consortium and of the organizations whose data were read.
     logs: Vec<DossierLog>,
@@ -260,24 +273,18 @@ impl DossierFacts {
     fn prove_actions(&self, actions: &[AuditAction], absence: &str) -> Vec<DossierProof> {
         let own = self.logs.iter().flat_map(|log| log.entries.iter().map(move |entry| (&log.name, entry)));
         let own = own.filter(|(_, entry)| actions.contains(&entry.what));
-        let proof = |(name, entry): (&String, &AuditEntry)| {
-            let author = entry.by.name.clone().unwrap_or_else(|| entry.by.hand.word().to_owned());
-            let time = entry.at.format(&time::format_description::well_known::Rfc3339).unwrap_or_default();
-            let text = format!(
-                "{name}, entry {}, {time}: {author} {} (hash {})",
-                entry.number,
-                entry.what.phrase(),
-                entry.hash
-            );
-            let result = if entry.digest() == entry.hash { ProofResult::Holds } else { ProofResult::Fails };
-            DossierProof { source: ProofSource::AuditLog, result, text }
-        };
-        let proofs: Vec<DossierProof> = own.map(proof).collect();
+        let proofs: Vec<DossierProof> = own.map(|(name, entry)| prove_entry(name, entry)).collect();
         if proofs.is_empty() {
             let text = absence.to_owned();
             return vec![DossierProof { source: ProofSource::AuditLog, result: ProofResult::Unchecked, text }];
         }
         proofs
+    }
+
+    /// Returns whether an entry names the manifest of the job, or the proposal that the parties approved.
+    fn has_approved_manifest(&self, entry: &AuditEntry) -> bool {
+        let manifest = entry.detail["manifest"].as_str();
+        manifest.is_some_and(|digest| digest == self.certificate.job.manifest || digest == self.approved_manifest)
     }
 
     /// Returns the checks of the audit logs' chains as proofs.
@@ -295,6 +302,30 @@ impl DossierFacts {
         };
         self.logs.iter().map(proof).collect()
     }
+}
+
+/// Returns an entry of the log of `name` as a proof: it holds if the entry has its stated hash.
+fn prove_entry(name: &str, entry: &AuditEntry) -> DossierProof {
+    let author = entry.by.name.clone().unwrap_or_else(|| entry.by.hand.word().to_owned());
+    let time = entry.at.format(&time::format_description::well_known::Rfc3339).unwrap_or_default();
+    let (number, action, hash) = (entry.number, entry.what.phrase(), &entry.hash);
+    let text = format!("{name}, entry {number}, {time}: {author} {action} (hash {hash})");
+    let result = if entry.digest() == entry.hash { ProofResult::Holds } else { ProofResult::Fails };
+    DossierProof { source: ProofSource::AuditLog, result, text }
+}
+
+/// Returns the charged parties of the certificate.
+fn list_charged(facts: &DossierFacts) -> impl Iterator<Item = (&CertificateParty, &PartyCharges)> {
+    facts.certificate.parties.iter().filter_map(|party| Some((party, party.charged.as_ref()?)))
+}
+
+/// Returns sentences, or one that replaces an empty list.
+fn fill_empty(sentences: Vec<String>, empty: &str) -> Vec<String> {
+    if sentences.is_empty() { vec![empty.to_owned()] } else { sentences }
+}
+
+fn to_strings(limits: &[&str]) -> Vec<String> {
+    limits.iter().map(|limit| (*limit).to_owned()).collect()
 }
 
 /// Assembles the dossier of a job at the server's terminal. `trusted` has the keys of sites and the model that the caller
@@ -316,6 +347,9 @@ pub async fn assemble_at_terminal(ctx: &Ctx, id: JobId, trusted: TrustedInputs) 
     let digest = file.signed().digest();
     let certificate: Certificate =
         serde_json::from_str(&file.payload).map_err(|error| Error::internal("reading a certificate", error))?;
+    let manifest: Manifest = serde_json::from_str(&file.evidence.manifest.payload)
+        .map_err(|error| Error::internal("reading a manifest", error))?;
+    let approved_manifest = manifest.approved_digest(&certificate.job.manifest);
     let logs = load_logs(ctx, id, &certificate).await?;
     // Every figure is computed again.
     let verdict =
@@ -328,7 +362,7 @@ pub async fn assemble_at_terminal(ctx: &Ctx, id: JobId, trusted: TrustedInputs) 
         detail: serde_json::json!({ "dossier": true }),
     };
     audit_log::note(ctx, entry).await?;
-    let facts = DossierFacts { certificate, verdict, logs };
+    let facts = DossierFacts { certificate, approved_manifest, verdict, logs };
     Ok(EgressDossier {
         format: FORMAT,
         made_at: ctx.now(),
@@ -336,6 +370,7 @@ pub async fn assemble_at_terminal(ctx: &Ctx, id: JobId, trusted: TrustedInputs) 
         job: facts.certificate.job.clone(),
         certificate: digest,
         server_key: hex::encode(server_key.to_bytes()),
+        notice: NOTICE,
         items: items::list_items(&facts),
     })
 }

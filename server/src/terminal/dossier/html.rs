@@ -33,6 +33,7 @@ pub(super) fn format_page(dossier: &EgressDossier) -> String {
         let _ = writeln!(page, "<dt>{term}</dt><dd>{}</dd>", escape(&description));
     }
     page += "</dl>\n";
+    let _ = writeln!(page, "<p>{}</p>", escape(dossier.notice));
     let defects = dossier.list_defects();
     if !defects.is_empty() {
         let _ = writeln!(page, "<h2>Defects</h2>\n<ul class=\"fails\">{}</ul>", format_list(&defects));
@@ -113,6 +114,7 @@ mod tests {
             let page = format_page(&dossier);
             assert!(page.contains("&lt;b&gt;a title&lt;/b&gt;") && !page.contains("<b>"));
             assert!(!page.contains("<script") && !page.contains("Defects"));
+            assert!(page.contains("compare the key with the `server_key` in the configuration of a worker"));
             for item in &dossier.items {
                 assert!(page.contains(&format!("<article id=\"{}\">", item.id)), "{}", item.id);
                 assert!(item.not_covered.iter().all(|limit| page.contains(&escape(limit))), "{}", item.id);

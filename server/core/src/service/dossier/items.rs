@@ -1,19 +1,22 @@
-//! The questions. Each function answers one from the certificate, names its proofs, and states the limits.
+//! The questions. Each function answers one from the certificate or the audit logs, names its proofs, and states the limits.
 
 use undertone_api::audit_log::AuditAction;
-use undertone_api::dataset::Visibility;
 use undertone_api::job::audit::AuditVerdict;
 use undertone_api::signed::AuditStatement;
-use undertone_api::signed::certificate::{CertificateParty, CertifiedFigure, PartyCharges};
+use undertone_api::signed::certificate::{CertificateParty, PartyCharges};
 use undertone_certificate::VerificationPoint as Point;
 
-use super::{DossierFacts, DossierItem, DossierProof, FiveSafes, OutputSubject, ProofResult, ProofSource};
+use super::privacy::format_epsilon;
+use super::{
+    DossierFacts, DossierItem, DossierProof, FiveSafes, OutputSubject, ProofResult, ProofSource, approvals, files,
+    fill_empty, list_charged, privacy, to_strings,
+};
 
 /// Returns the items of a dossier, in the order of the Five Safes.
 pub(super) fn list_items(facts: &DossierFacts) -> Vec<DossierItem> {
     vec![
         describe_purpose(facts),
-        describe_approvals(facts),
+        approvals::describe_approvals(facts),
         describe_recipients(facts),
         describe_setting(facts),
         describe_data(facts),
@@ -21,34 +24,10 @@ pub(super) fn list_items(facts: &DossierFacts) -> Vec<DossierItem> {
         classify_outputs(facts),
         describe_minimum(facts),
         describe_mechanism(facts),
-        state_epsilon(facts),
-        describe_model_files(facts),
+        privacy::state_epsilon(facts),
+        files::describe_model_files(facts),
         describe_checks(facts),
     ]
-}
-
-/// Returns the charged parties of the certificate.
-fn list_charged(facts: &DossierFacts) -> impl Iterator<Item = (&CertificateParty, &PartyCharges)> {
-    facts.certificate.parties.iter().filter_map(|party| Some((party, party.charged.as_ref()?)))
-}
-
-/// Returns sentences, or one that replaces an empty list.
-fn fill_empty(sentences: Vec<String>, empty: &str) -> Vec<String> {
-    if sentences.is_empty() { vec![empty.to_owned()] } else { sentences }
-}
-
-fn to_strings(limits: &[&str]) -> Vec<String> {
-    limits.iter().map(|limit| (*limit).to_owned()).collect()
-}
-
-/// Formats ε, rounded up in its last digit.
-fn format_epsilon(value: f64) -> String {
-    if value.is_finite() { format!("{:.4}", (value * 1e4).ceil() / 1e4) } else { "infinite".to_owned() }
-}
-
-fn format_figure(figure: &CertifiedFigure) -> String {
-    let epsilon = figure.epsilon.map_or("infinite".to_owned(), format_epsilon);
-    format!("ε = {epsilon} at δ = {}", figure.delta)
 }
 
 fn describe_purpose(facts: &DossierFacts) -> DossierItem {
@@ -87,33 +66,6 @@ fn describe_purpose(facts: &DossierFacts) -> DossierItem {
     }
 }
 
-fn describe_approvals(facts: &DossierFacts) -> DossierItem {
-    let answer = |party: &CertificateParty| {
-        let consent = match (&party.consent, party.visibility) {
-            (Some(consent), _) => consent.words(),
-            (None, Visibility::Public) => "public data, which need no approval".to_owned(),
-            (None, _) => "the certificate does not state the basis of the approval".to_owned(),
-        };
-        format!("{} ({}): {consent}.", party.dataset_name, party.organization_name)
-    };
-    let actions = [AuditAction::JobApproved, AuditAction::JobAdmitted];
-    let mut proofs = facts
-        .prove_actions(&actions, "the audit logs have no approval by a member: sites approved by their own policy");
-    proofs.extend(facts.prove_chains());
-    DossierItem {
-        id: "approvals",
-        safe: FiveSafes::People,
-        subject: Some(OutputSubject::Responsibility),
-        question: "Who approved the job for each dataset?",
-        answer: facts.certificate.parties.iter().map(answer).collect(),
-        proofs,
-        not_covered: to_strings(&[
-            "Whether the people behind the accounts are who they claim to be, and are trained: the organizations vouch for their members.",
-            "An approval by the server's word was not verified at its site. A signed approval was: the site keeps it.",
-        ]),
-    }
-}
-
 fn describe_recipients(facts: &DossierFacts) -> DossierItem {
     let actions = [
         AuditAction::ModelTaken,
@@ -147,7 +99,7 @@ fn describe_setting(facts: &DossierFacts) -> DossierItem {
     let sentence = |party: &CertificateParty| {
         let receipts = party.charged.as_ref().map_or(0, |charged| charged.receipts.count);
         format!(
-            "{} was read by the worker {} of {}, beside the data; its key {} signed {receipts} receipts.",
+            "The manifest assigns {} to worker {} of {}; its key {} signed {receipts} receipts.",
             party.dataset_name, party.worker, party.organization_name, party.site_key
         )
     };
@@ -201,6 +153,7 @@ fn describe_data(facts: &DossierFacts) -> DossierItem {
             "Names, size classes, classes of labels and declared columns are public facts, which no ε covers.",
             "People whose data are public or opened by their owner have no guarantee.",
             "A unit that the site cannot recognize as one: two identifiers of one person are two units.",
+            "The datasets of the earlier jobs of an initial model: their certificates name them.",
         ]),
     }
 }
@@ -212,7 +165,7 @@ fn describe_lifetime(facts: &DossierFacts) -> DossierItem {
             format!("of a lifetime limit of {limit} at δ = {}", account.delta.unwrap_or_default())
         });
         format!(
-            "{}: ε = {} was released and reserved by the jobs until then, {limit}.",
+            "{}: at issue, the account had ε = {} spent and reserved over all jobs, {limit}.",
             party.dataset_name,
             format_epsilon(account.committed)
         )
@@ -222,10 +175,7 @@ fn describe_lifetime(facts: &DossierFacts) -> DossierItem {
         safe: FiveSafes::Data,
         subject: None,
         question: "How much have the same people lost in the jobs together?",
-        answer: fill_empty(
-            list_charged(facts).map(sentence).collect(),
-            "The job was charged to no account: it read public data alone.",
-        ),
+        answer: fill_empty(list_charged(facts).map(sentence).collect(), "This job charged no account."),
         proofs: vec![
             facts.prove(ProofSource::Ledger, Point::Account),
             facts.prove(ProofSource::Ledger, Point::Log),
@@ -234,6 +184,7 @@ fn describe_lifetime(facts: &DossierFacts) -> DossierItem {
         not_covered: to_strings(&[
             "Releases about the same people outside this platform.",
             "Exact releases of data that their owner opened: the ledger counts them, and no ε bounds them.",
+            "The accounts that the jobs of an initial model charged: the item `statistical-basis` has the sum of each.",
         ]),
     }
 }
@@ -273,7 +224,7 @@ fn describe_minimum(facts: &DossierFacts) -> DossierItem {
         safe: FiveSafes::Outputs,
         subject: Some(OutputSubject::MinimumOutputs),
         question: "How many releases were made, and was more released than the plan?",
-        answer: fill_empty(list_charged(facts).map(sentence).collect(), "No protected release was made."),
+        answer: fill_empty(list_charged(facts).map(sentence).collect(), "This job made no protected release."),
         proofs: vec![
             facts.prove(ProofSource::Ledger, Point::Counts),
             facts.prove(ProofSource::Ledger, Point::Receipts),
@@ -289,7 +240,7 @@ fn describe_mechanism(facts: &DossierFacts) -> DossierItem {
         let mechanism = &charged.mechanism;
         let bound =
             mechanism.clip.map_or("nothing is clipped".to_owned(), |clip| format!("each unit is clipped to {clip}"));
-        let noise = mechanism.noise.map_or("the noise is that of the mechanism".to_owned(), |noise| {
+        let noise = mechanism.noise.map_or("the certificate states no noise deviation".to_owned(), |noise| {
             format!("the noise has the deviation {noise} in each coordinate")
         });
         let event = serde_json::to_string(&mechanism.event).unwrap_or_default();
@@ -300,10 +251,7 @@ fn describe_mechanism(facts: &DossierFacts) -> DossierItem {
         safe: FiveSafes::Outputs,
         subject: Some(OutputSubject::DisclosureControl),
         question: "Which mechanism limits disclosure, and with which parameters?",
-        answer: fill_empty(
-            list_charged(facts).map(sentence).collect(),
-            "No mechanism was needed: the job read public data alone.",
-        ),
+        answer: fill_empty(list_charged(facts).map(sentence).collect(), "This job charged no mechanism."),
         proofs: vec![
             facts.prove(ProofSource::Certificate, Point::Mechanism),
             facts.prove(ProofSource::Ledger, Point::Receipts),
@@ -311,73 +259,6 @@ fn describe_mechanism(facts: &DossierFacts) -> DossierItem {
         not_covered: to_strings(&[
             "Inferences about a group, or from a true statement about the population: a statistic may teach something about everybody in it.",
             "The organization's own rules of disclosure control, such as least counts in tables, which this platform does not apply.",
-        ]),
-    }
-}
-
-fn state_epsilon(facts: &DossierFacts) -> DossierItem {
-    let sentence = |(party, charged): (&CertificateParty, &PartyCharges)| {
-        let figure = |figure: Option<&CertifiedFigure>| {
-            figure.map_or("no figure, because the account has no budget".to_owned(), format_figure)
-        };
-        let tight = charged
-            .tight
-            .as_ref()
-            .map_or(String::new(), |tight| format!(" Its tight value, for this job alone: {}.", format_figure(tight)));
-        let unit = format!("{:?}", charged.unit).to_lowercase();
-        format!("{}, unit {unit}: {}.{tight}", party.dataset_name, figure(charged.renyi.as_ref()))
-    };
-    let together = facts.certificate.together.iter().filter_map(|combined| {
-        let figure = combined.figure.as_ref()?;
-        Some(format!("For a person in the data of up to {} organizations: {}.", combined.most, format_figure(figure)))
-    });
-    DossierItem {
-        id: "statistical-basis",
-        safe: FiveSafes::Outputs,
-        subject: Some(OutputSubject::StatisticalBasis),
-        question: "How much can the result reveal about one protected unit?",
-        answer: fill_empty(
-            list_charged(facts).map(sentence).chain(together).collect(),
-            "Nothing beyond public data: no protected data were read.",
-        ),
-        proofs: vec![
-            facts.prove(ProofSource::Certificate, Point::Accountant),
-            facts.prove(ProofSource::Certificate, Point::Epsilon),
-            facts.prove(ProofSource::Certificate, Point::Rule),
-        ],
-        not_covered: to_strings(&[
-            "Which ε is acceptable: people decide it. With ε = 1, an observer's odds about one unit change by a factor of at most 2.72, except with probability about δ.",
-            "The declaration about people in several organizations, which is an admin's statement.",
-        ]),
-    }
-}
-
-fn describe_model_files(facts: &DossierFacts) -> DossierItem {
-    let is_binary = |name: &str| !["csv", "json", "md"].iter().any(|ending| name.rsplit('.').next() == Some(ending));
-    let binary: Vec<&str> =
-        facts.certificate.artifacts.iter().map(|file| file.name.as_str()).filter(|name| is_binary(name)).collect();
-    let answer = if binary.is_empty() {
-        "The job has no file that a person could not read.".to_owned()
-    } else {
-        format!(
-            "{} cannot be read by a person. The sites sent noisy releases alone, so the guarantee covers what the files contain of protected data, whatever a reader computes from them.",
-            binary.join(", ")
-        )
-    };
-    DossierItem {
-        id: "uncheckable-outputs",
-        safe: FiveSafes::Outputs,
-        subject: Some(OutputSubject::UncheckableOutputs),
-        question: "Which files cannot be checked by hand, and why may they be safe?",
-        answer: vec![answer],
-        proofs: vec![
-            facts.prove(ProofSource::Certificate, Point::Mechanism),
-            facts.prove(ProofSource::Ledger, Point::Counts),
-            facts.prove(ProofSource::Certificate, Point::Model),
-        ],
-        not_covered: to_strings(&[
-            "Public data and data that their owner opened are in such a file without protection.",
-            "A file that was changed after the download: compare its SHA-256.",
         ]),
     }
 }
@@ -409,11 +290,13 @@ fn describe_checks(facts: &DossierFacts) -> DossierItem {
         question: "Which checks were made by programs, and can another machine repeat them?",
         answer: vec![
             verdict,
-            "`undertone verify FILE` or `undertone-server certificate verify FILE` repeats them on another machine, without this server.".to_owned(),
+            "`undertone verify FILE --server-key HEX` or `undertone-server certificate verify FILE --server-key HEX` repeats the checks of the certificate on another machine, without this server. HEX is the `server_key` in the configuration of a worker.".to_owned(),
+            "This server checked the audit logs; these checks cannot be repeated on another machine.".to_owned(),
         ],
         proofs: std::iter::once(facts.prove(ProofSource::Audit, Point::Audit)).chain(statements).collect(),
         not_covered: to_strings(&[
             "An audit that finds nothing proves no guarantee: it bounds the loss from below.",
+            "The key of the server: this dossier was checked with the server's own key, which the reader compares with the `server_key` in the configuration of a worker.",
             "The keys of the sites, unless they were given from another source (`--site-key`).",
             "The decision itself: a person answers for it.",
         ]),

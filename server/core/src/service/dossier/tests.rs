@@ -3,14 +3,19 @@
 use std::collections::BTreeSet;
 
 use undertone_api::audit_log::AuditAction;
+use undertone_api::dataset::Visibility;
 use undertone_api::id::JobId;
 use undertone_api::problem::Code;
-use undertone_certificate::TrustedInputs;
+use undertone_api::signed::Certificate;
+use undertone_certificate::{CertificateVerdict, TrustedInputs};
 
-use super::{EgressDossier, FiveSafes, OutputSubject, ProofResult, ProofSource, assemble_at_terminal};
-use crate::service::audit_log;
+use super::files::{describe_model_files, is_readable};
+use super::privacy::state_epsilon;
+use super::{DossierFacts, EgressDossier, FiveSafes, OutputSubject, ProofResult, ProofSource, assemble_at_terminal};
+use crate::ctx::Ctx;
 use crate::service::world::TestConsortium;
-use crate::service::world::finished::{finished, verification_keys};
+use crate::service::world::finished::{MODEL, continued, finished, verification_keys};
+use crate::service::{audit_log, certificate};
 use crate::testing::{on_both, tamper};
 
 /// Assembles the dossier of a finished job with the keys and the model of its consortium.
@@ -20,7 +25,88 @@ async fn assembled(world: &mut TestConsortium) -> EgressDossier {
     assemble_at_terminal(&world.ctx, job.summary.id, trusted).await.unwrap()
 }
 
+/// Returns the proofs of approvals in a new dossier, without those of the chains.
+async fn list_approvals(ctx: &Ctx, job: JobId) -> Vec<(ProofResult, String)> {
+    let dossier = assemble_at_terminal(ctx, job, TrustedInputs::default()).await.unwrap();
+    let proofs = dossier.items.into_iter().find(|item| item.id == "approvals").unwrap().proofs;
+    let own = proofs.into_iter().filter(|proof| !proof.text.contains("the chain "));
+    own.map(|proof| (proof.result, proof.text)).collect()
+}
+
+/// Returns facts with a certificate alone.
+fn new_facts(certificate: Certificate) -> DossierFacts {
+    let approved_manifest = certificate.job.manifest.clone();
+    DossierFacts { certificate, approved_manifest, verdict: CertificateVerdict::default(), logs: Vec::new() }
+}
+
+#[test]
+fn text_formats_are_readable() {
+    for name in ["report.json", "pool.jsonl", "labels.jsonl", "histogram.tsv", "notes.txt", "rounds.csv", "card.md"] {
+        assert!(is_readable(name), "{name}");
+    }
+    for name in ["model.safetensors", "numbers.parquet", "json"] {
+        assert!(!is_readable(name), "{name}");
+    }
+}
+
 on_both! {
+    async fn each_private_dataset_has_its_own_approval(app: &TestApp) {
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
+        let job = finished(&mut world, 1).await;
+        let proofs = list_approvals(&app.ctx, job.summary.id).await;
+        assert_eq!(proofs.len(), 2, "one for each private dataset: {proofs:?}");
+        assert!(proofs.iter().all(|(result, text)| *result == ProofResult::Holds && text.contains("approved a job")), "{proofs:?}");
+
+        let other = "00".repeat(32);
+        let change = format!("UPDATE audit_log SET detail = REPLACE(detail, '{}', '{other}') WHERE what = 'job_approved'", job.manifest);
+        tamper(&app.ctx, "audit_log", &change).await;
+        let proofs = list_approvals(&app.ctx, job.summary.id).await;
+        let is_unchecked = |(result, text): &(ProofResult, String)| *result == ProofResult::Unchecked && text.contains(&other);
+        assert!(proofs.len() == 2 && proofs.iter().all(is_unchecked), "{proofs:?}");
+    }
+
+    async fn continued_job_states_the_cost_of_its_initial_model(app: &TestApp) {
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
+        finished(&mut world, 1).await;
+        app.clock.advance(time::Duration::HOUR);
+        let job = continued(&mut world, MODEL, b"a later model").await;
+        let mut certificate = certificate::get(&app.ctx, &world.sites[1].steward, job.summary.id).await.unwrap();
+        let cost = |certificate: &Certificate| state_epsilon(&new_facts(certificate.clone())).answer.join("\n");
+        let text = cost(&certificate);
+        assert!(text.contains("with the jobs of the initial model: ε = ") && text.contains(", summed over 2 jobs."), "{text}");
+        // A job of public data alone costs what its initial model cost.
+        for party in &mut certificate.parties {
+            (party.charged, party.visibility, party.consent) = (None, Visibility::Public, None);
+        }
+        certificate.together.clear();
+        let text = cost(&certificate);
+        assert!(text.contains("with the jobs of the initial model: ε = ") && !text.contains("Nothing beyond public data"), "{text}");
+        certificate.initial_model = None;
+        assert!(cost(&certificate).starts_with("Nothing beyond public data"));
+    }
+
+    async fn exact_releases_and_texts_are_stated(app: &TestApp) {
+        let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
+        let job = finished(&mut world, 1).await;
+        let mut certificate = certificate::get(&app.ctx, &world.sites[1].steward, job.summary.id).await.unwrap();
+        let charged = certificate.parties[1].charged.as_mut().unwrap();
+        charged.releases.in_the_clear = 3;
+        charged.insider = charged.renyi;
+        for (kind, phrase) in [
+            ("dp_sgd", "The stated ε covers the content"),
+            ("active_learning", "texts have no noise"),
+            ("transcription", "external recognizers, which hear clear speech"),
+        ] {
+            kind.clone_into(&mut certificate.job.kind);
+            let facts = new_facts(certificate.clone());
+            let text = describe_model_files(&facts).answer.join("\n");
+            assert!(text.contains("model.safetensors cannot be read") && text.contains(phrase), "{kind}: {text}");
+            assert!(text.contains("3 releases were exact"), "{kind}: {text}");
+            let text = state_epsilon(&facts).answer.join("\n");
+            assert!(text.contains("3 releases were exact") && text.contains("the other sites collude: ε = "), "{kind}: {text}");
+        }
+    }
+
     async fn each_item_has_answer_proof_and_limit(app: &TestApp) {
         let mut world = TestConsortium::new(&app.ctx, 2, 50.0).await;
         let dossier = assembled(&mut world).await;

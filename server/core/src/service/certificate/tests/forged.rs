@@ -25,11 +25,15 @@ fn epsilon(figure: &mut Option<undertone_api::signed::certificate::CertifiedFigu
 }
 
 /// Each forgery with the point at which it must be found.
-const LIES: [(&str, VerificationPoint, Lie); 28] = [
+const LIES: [(&str, VerificationPoint, Lie); 29] = [
     ("a smaller ε", VerificationPoint::Epsilon, |c, _, _| epsilon(&mut charges_mut(c).renyi, 0.9)),
     ("a larger ε", VerificationPoint::Epsilon, |c, _, _| epsilon(&mut charges_mut(c).renyi, 1.1)),
     ("a smaller tight ε", VerificationPoint::Epsilon, |c, _, _| epsilon(&mut charges_mut(c).tight, 0.999)),
     ("no tight ε", VerificationPoint::Epsilon, |c, _, _| charges_mut(c).tight = None),
+    ("an insider ε of a release without masks", VerificationPoint::Epsilon, |c, _, _| {
+        let charged = charges_mut(c);
+        charged.insider = charged.renyi;
+    }),
     ("a receipt left out", VerificationPoint::Chain, |_, f, _| drop(f.evidence.receipts.remove(1))),
     ("a receipt told twice", VerificationPoint::Chain, |_, f, _| {
         let again = f.evidence.receipts[0].clone();

@@ -1,6 +1,7 @@
 //! The REST client: requests as a member, with the renewal of a session, and problems as errors.
 
 pub(crate) mod address;
+pub(crate) mod environment;
 pub(crate) mod events;
 
 use std::time::Duration;
@@ -15,6 +16,7 @@ use undertone_api::session::{RefreshRequest, TokenPair};
 
 use crate::store::{Credential, SavedSignIn, SignInStore, StoreError};
 use address::{AddressError, ServerAddress};
+use environment::EnvironmentSettings;
 
 /// The limit of a connection attempt.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -34,6 +36,16 @@ pub(crate) enum ClientError {
     /// One of two variables is set.
     #[error("UNDERTONE_KEY needs UNDERTONE_URL: a key is sent to no other server than the one that it is for")]
     KeyWithoutAddress,
+    /// The environment names another server than the saved sign-in.
+    #[error(
+        "UNDERTONE_URL is {named}, but the saved sign-in is for {saved}: unset UNDERTONE_URL, run `undertone sign-in {named}`, or set UNDERTONE_KEY to an API key of {named}"
+    )]
+    OtherServer {
+        /// The address in the environment.
+        named: String,
+        /// The address of the sign-in.
+        saved: String,
+    },
     /// The session is over.
     #[error("the session has ended: run `undertone sign-in {0}`")]
     SessionEnded(String),
@@ -143,16 +155,19 @@ impl RestClient {
     /// Makes a client by the environment (`UNDERTONE_URL` and `UNDERTONE_KEY`), or by the saved sign-in.
     ///
     /// # Errors
-    /// [`ClientError::SignedOut`] when there is neither.
+    /// [`ClientError::SignedOut`] when there is neither, and [`ClientError::OtherServer`] when `UNDERTONE_URL` is another
+    /// server than that of the saved sign-in.
     pub(crate) fn open() -> Result<Self, ClientError> {
-        let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-        if let Some(key) = variable("UNDERTONE_KEY") {
-            let url = variable("UNDERTONE_URL").ok_or(ClientError::KeyWithoutAddress)?;
-            return Ok(Self { credential: Some(Credential::ApiKey { key }), ..Self::new(&url, None)? });
+        let environment = EnvironmentSettings::read(|name| std::env::var_os(name));
+        if let Some(key) = environment.key.clone() {
+            let url = environment.url.as_deref().ok_or(ClientError::KeyWithoutAddress)?;
+            return Ok(Self { credential: Some(Credential::ApiKey { key }), ..Self::new(url, None)? });
         }
         let store = SignInStore::find(|name| std::env::var_os(name))?;
         let saved = store.load()?.ok_or(ClientError::SignedOut)?;
-        Self::open_saved(store, saved)
+        let client = Self::open_saved(store, saved)?;
+        environment.check_address(&client.address)?;
+        Ok(client)
     }
 
     /// Makes a client by a saved sign-in, whatever the environment names.

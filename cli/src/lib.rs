@@ -17,6 +17,7 @@ mod store;
 
 use std::error::Error;
 use std::ffi::OsString;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
@@ -184,6 +185,11 @@ async fn run_command(arguments: CommandLine) -> CommandResult {
             Ok(CommandAnswer::Positive)
         }
     }
+}
+
+/// Prints a note to the standard error. A closed standard error has no reader for it.
+fn print_note(text: &str) {
+    let _ = writeln!(io::stderr(), "{}", output::escape_controls(text.trim_end()));
 }
 
 /// Returns the server's problem behind an error.

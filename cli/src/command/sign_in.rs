@@ -10,10 +10,11 @@ use utoipa::ToSchema;
 
 use super::InputError;
 use crate::client::RestClient;
+use crate::client::environment::EnvironmentSettings;
 use crate::output::StandardOutput;
 use crate::prompt;
 use crate::store::{Credential, SavedSignIn, SignInStore};
-use crate::{CommandAnswer, CommandResult};
+use crate::{CommandAnswer, CommandResult, print_note};
 
 /// The options of `sign-in`.
 #[derive(Debug, clap::Args)]
@@ -94,6 +95,11 @@ pub(crate) async fn run(options: &SignInOptions, out: &mut StandardOutput) -> Co
     let _lock = store.lock()?;
     store.save(&SavedSignIn { url: client.url().to_owned(), authorities, credential })?;
     let signed_in = SignedIn { url: client.url().to_owned(), name, email, credential: kind };
+    if EnvironmentSettings::read(|name| std::env::var_os(name)).key.is_some() {
+        print_note(
+            "warning: UNDERTONE_KEY is set, and replaces this sign-in in other commands: unset it to use the sign-in",
+        );
+    }
     out.print(&signed_in, |signed_in| format!("Signed in to {} as {}.", signed_in.url, signed_in.name))?;
     Ok(CommandAnswer::Positive)
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use support::stage::{PASSWORD, TestConsortium, TestDatabase, TestResult};
 use totp_rs::{Builder, Secret};
 
-use super::program::TestProgram;
+use super::program::{TestProgram, run_with_input};
 
 /// Returns a server with one organization, whose member is the operator.
 async fn open_server() -> TestResult<TestConsortium> {
@@ -95,7 +95,18 @@ async fn api_key_replaces_a_session() -> TestResult<()> {
     let without_address = command.env("UNDERTONE_KEY", key).arg("consortia").output()?;
     assert!(String::from_utf8(without_address.stderr)?.contains("UNDERTONE_KEY needs UNDERTONE_URL"));
 
-    program.succeed(&["sign-in", &stage.address(), "--api-key"], &format!("{key}\n"))?;
+    let mut command = program.command("undertone")?;
+    command.env("UNDERTONE_KEY", key).args(["sign-in", stage.address().as_str(), "--api-key"]);
+    let signed_in = run_with_input(&mut command, &format!("{key}\n"))?;
+    assert_eq!(signed_in.code, Some(0), "{signed_in:?}");
+    assert!(signed_in.errors.contains("warning: UNDERTONE_KEY is set"), "{signed_in:?}");
+    let mut command = program.command("undertone")?;
+    let other_server = command.env("UNDERTONE_URL", "https://undertone.example").arg("consortia").output()?;
+    let message = String::from_utf8(other_server.stderr)?;
+    assert!(message.contains("the saved sign-in is for") && message.contains(&stage.address()), "{message}");
+    let mut command = program.command("undertone")?;
+    let same_server = command.env("UNDERTONE_URL", stage.address()).arg("consortia").output()?;
+    assert!(String::from_utf8(same_server.stdout)?.contains("Stage"));
     assert!(program.succeed(&["consortia"], "")?.contains("Stage"));
     let spec = json!({ "unit": "user", "participants": [], "columns": [], "queries": [], "noise_multiplier": 4.0, "quorum": 2,
         "deadline_seconds": 100 });

@@ -16,7 +16,7 @@ use undertone_api::session::{RefreshRequest, TokenPair};
 
 use crate::store::{Credential, SavedSignIn, SignInStore, StoreError};
 use address::{AddressError, ServerAddress};
-use environment::EnvironmentSettings;
+use environment::{AuthorityError, EnvironmentSettings, read_authorities};
 
 /// The limit of a connection attempt.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -52,6 +52,9 @@ pub(crate) enum ClientError {
     /// The address is no server's.
     #[error(transparent)]
     Address(#[from] AddressError),
+    /// The certificates of the environment cannot be used.
+    #[error(transparent)]
+    Authorities(#[from] AuthorityError),
     /// The sign-in cannot be read or saved.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -152,7 +155,7 @@ impl RestClient {
         Ok(Self { http, address: ServerAddress::parse(url)?, credential: None, store: None })
     }
 
-    /// Makes a client by the environment (`UNDERTONE_URL` and `UNDERTONE_KEY`), or by the saved sign-in.
+    /// Makes a client by the environment (`UNDERTONE_URL`, `UNDERTONE_KEY` and `UNDERTONE_CA`), or by the saved sign-in.
     ///
     /// # Errors
     /// [`ClientError::SignedOut`] when there is neither, and [`ClientError::OtherServer`] when `UNDERTONE_URL` is another
@@ -161,7 +164,9 @@ impl RestClient {
         let environment = EnvironmentSettings::read(|name| std::env::var_os(name));
         if let Some(key) = environment.key.clone() {
             let url = environment.url.as_deref().ok_or(ClientError::KeyWithoutAddress)?;
-            return Ok(Self { credential: Some(Credential::ApiKey { key }), ..Self::new(url, None)? });
+            let authorities = environment.authorities.as_deref().map(read_authorities).transpose()?;
+            let client = Self::new(url, authorities.as_deref())?;
+            return Ok(client.with_credential(Credential::ApiKey { key }));
         }
         let store = SignInStore::find(|name| std::env::var_os(name))?;
         let saved = store.load()?.ok_or(ClientError::SignedOut)?;

@@ -54,7 +54,8 @@ enum CliCommand {
     /// Sign in to a server, and keep the session in a file that other users cannot read.
     ///
     /// Asks for the password, and for a code if the account has a second factor. If the standard input is no terminal, each
-    /// is a line of it. `UNDERTONE_URL` and `UNDERTONE_KEY` together replace a sign-in.
+    /// is a line of it. `UNDERTONE_URL` and `UNDERTONE_KEY` together replace a sign-in. `UNDERTONE_CA` then names the file of
+    /// the certificates (PEM) by which the server is recognized instead of the system's.
     SignIn(command::sign_in::SignInOptions),
     /// End the session at the server, and delete it here.
     SignOut,

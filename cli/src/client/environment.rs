@@ -1,6 +1,8 @@
 //! The server, the key and the certificates that the environment names.
 
 use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use super::ClientError;
 use super::address::ServerAddress;
@@ -11,16 +13,50 @@ pub(crate) struct EnvironmentSettings {
     pub(crate) url: Option<String>,
     /// `UNDERTONE_KEY`: an API key, which replaces the saved sign-in.
     pub(crate) key: Option<String>,
+    /// `UNDERTONE_CA`: the file of the certificates by which the server is recognized instead of the system's.
+    pub(crate) authorities: Option<PathBuf>,
+}
+
+/// The reason why a file of certificates cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AuthorityError {
+    /// It cannot be read.
+    #[error("cannot read the certificates of the server in {path}: check UNDERTONE_CA or --ca")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: io::Error,
+    },
+    /// It has no certificate.
+    #[error("{path} has no valid certificate: UNDERTONE_CA and --ca need a PEM file (-----BEGIN CERTIFICATE-----)")]
+    Form {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+/// Reads a file of certificates (PEM).
+///
+/// # Errors
+/// [`AuthorityError`] with the path of the file.
+pub(crate) fn read_authorities(path: &Path) -> Result<String, AuthorityError> {
+    let text =
+        std::fs::read_to_string(path).map_err(|source| AuthorityError::File { path: path.to_owned(), source })?;
+    match reqwest::Certificate::from_pem_bundle(text.as_bytes()) {
+        Ok(certificates) if !certificates.is_empty() => Ok(text),
+        _ => Err(AuthorityError::Form { path: path.to_owned() }),
+    }
 }
 
 impl EnvironmentSettings {
     /// Reads the variables.
     pub(crate) fn read(variable: impl Fn(&str) -> Option<OsString>) -> Self {
-        let text = |name: &str| {
-            let value = variable(name).filter(|value| !value.is_empty())?;
-            Some(value.to_string_lossy().into_owned())
-        };
-        Self { url: text("UNDERTONE_URL"), key: text("UNDERTONE_KEY") }
+        let value = |name: &str| variable(name).filter(|value| !value.is_empty());
+        let text = |name: &str| value(name).map(|value| value.to_string_lossy().into_owned());
+        let authorities = value("UNDERTONE_CA").map(PathBuf::from);
+        Self { url: text("UNDERTONE_URL"), key: text("UNDERTONE_KEY"), authorities }
     }
 
     /// Checks that the address of the environment, if there is one, is that of the saved sign-in.
@@ -41,7 +77,7 @@ impl EnvironmentSettings {
 mod tests {
     use std::ffi::OsString;
 
-    use super::EnvironmentSettings;
+    use super::{AuthorityError, EnvironmentSettings, read_authorities};
     use crate::client::ClientError;
     use crate::client::address::ServerAddress;
 
@@ -53,8 +89,22 @@ mod tests {
 
     #[test]
     fn empty_variable_counts_as_unset() {
-        let settings = read(&[("UNDERTONE_URL", ""), ("UNDERTONE_KEY", "")]);
-        assert_eq!((settings.url, settings.key), (None, None));
+        let settings = read(&[("UNDERTONE_URL", ""), ("UNDERTONE_KEY", ""), ("UNDERTONE_CA", "")]);
+        assert_eq!((settings.url, settings.key, settings.authorities), (None, None, None));
+    }
+
+    #[test]
+    fn file_without_a_certificate_is_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("ca.pem");
+        let missing = read_authorities(&path).expect_err("no file");
+        assert!(matches!(missing, AuthorityError::File { .. }), "{missing}");
+        for text in ["", "no certificate", "-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n"] {
+            std::fs::write(&path, text).expect("written");
+            let error = read_authorities(&path).expect_err("no certificate");
+            assert!(matches!(error, AuthorityError::Form { .. }), "{text}");
+            assert!(error.to_string().contains("ca.pem has no valid certificate"), "{error}");
+        }
     }
 
     #[test]

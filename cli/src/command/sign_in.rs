@@ -8,9 +8,8 @@ use undertone_api::member::Member;
 use undertone_api::session::{Session, SignIn};
 use utoipa::ToSchema;
 
-use super::InputError;
 use crate::client::RestClient;
-use crate::client::environment::EnvironmentSettings;
+use crate::client::environment::{EnvironmentSettings, read_authorities};
 use crate::output::StandardOutput;
 use crate::prompt;
 use crate::store::{Credential, SavedSignIn, SignInStore};
@@ -29,7 +28,7 @@ pub(crate) struct SignInOptions {
     #[arg(long)]
     api_key: bool,
     /// The certificates (PEM) by which the server is recognized instead of the system's.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, env = "UNDERTONE_CA", value_name = "FILE")]
     ca: Option<PathBuf>,
 }
 
@@ -73,12 +72,7 @@ struct PasskeyNeeded;
 
 /// Signs in, and saves the permission.
 pub(crate) async fn run(options: &SignInOptions, out: &mut StandardOutput) -> CommandResult {
-    let authorities = match &options.ca {
-        Some(path) => {
-            Some(std::fs::read_to_string(path).map_err(|source| InputError::File { path: path.clone(), source })?)
-        }
-        None => None,
-    };
+    let authorities = options.ca.as_deref().map(read_authorities).transpose()?;
     let store = SignInStore::find(|name| std::env::var_os(name))?;
     let mut client = RestClient::new(&options.url, authorities.as_deref())?;
     let (credential, kind) = if options.api_key {

@@ -1,0 +1,33 @@
+//! Failures before any request: files, folders and outputs of this machine. No server runs.
+
+use std::fs;
+use std::process::Command;
+
+use support::stage::TestResult;
+
+use super::program::{TestProgram, run_with_input};
+
+/// An address without a server.
+const NO_SERVER: &str = "http://127.0.0.1:1";
+
+/// Returns the program with a key of the environment.
+fn command_with_key(program: &TestProgram) -> TestResult<Command> {
+    let mut command = program.command("undertone")?;
+    command.env("UNDERTONE_URL", NO_SERVER).env("UNDERTONE_KEY", "a key");
+    Ok(command)
+}
+
+#[test]
+fn invalid_certificates_of_the_environment_are_refused() -> TestResult<()> {
+    let program = TestProgram::new()?;
+    let path = program.folder().join("ca.pem");
+    let mut command = command_with_key(&program)?;
+    let missing = run_with_input(command.env("UNDERTONE_CA", &path).arg("consortia"), "")?;
+    assert!(missing.code == Some(1) && missing.errors.contains("cannot read the certificates"), "{missing:?}");
+    assert!(missing.errors.contains("ca.pem"), "{missing:?}");
+    fs::write(&path, "no certificate")?;
+    let mut command = command_with_key(&program)?;
+    let invalid = run_with_input(command.env("UNDERTONE_CA", &path).arg("consortia"), "")?;
+    assert!(invalid.code == Some(1) && invalid.errors.contains("has no valid certificate"), "{invalid:?}");
+    Ok(())
+}

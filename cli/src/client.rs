@@ -24,6 +24,8 @@ const CONNECT: Duration = Duration::from_secs(10);
 pub(crate) const SILENCE: Duration = Duration::from_secs(45);
 /// The most items of a page.
 const PAGE: u32 = 200;
+/// The content type of a stream of events.
+const EVENT_STREAM: &str = "text/event-stream";
 /// The attempts of a request that the server executes once.
 const ATTEMPTS: u32 = 4;
 
@@ -92,6 +94,19 @@ pub(crate) enum ClientError {
         #[source]
         source: serde_json::Error,
     },
+    /// The answer is no stream of events.
+    #[error(
+        "{address} answered without an event stream (content type: {content_type}): check the address, or the proxy before the server"
+    )]
+    ContentType {
+        /// The requested address.
+        address: String,
+        /// The content type of the answer.
+        content_type: String,
+    },
+    /// The stream of events ended early.
+    #[error("{0} closed the event stream")]
+    StreamClosed(String),
     /// A waiting task ended.
     #[error("waiting for another process failed")]
     Wait(#[from] tokio::task::JoinError),
@@ -112,7 +127,7 @@ impl ClientError {
     /// Returns whether the same request may succeed later.
     pub(crate) fn is_passing(&self) -> bool {
         match self {
-            Self::Transport { .. } => true,
+            Self::Transport { .. } | Self::StreamClosed(_) => true,
             Self::Foreign { status, .. } => status.is_server_error(),
             Self::Problem(problem) => matches!(
                 problem.code,
@@ -256,14 +271,20 @@ impl RestClient {
     /// # Errors
     /// [`ClientError`].
     pub(crate) async fn stream(&mut self, path: &str, last: Option<&str>) -> Result<Response, ClientError> {
-        self.send(&|client| {
-            let request = client.request(Method::GET, path).header("accept", "text/event-stream");
+        let request = |client: &Self| {
+            let request = client.request(Method::GET, path).header("accept", EVENT_STREAM);
             match last {
                 Some(last) => request.header("last-event-id", last),
                 None => request,
             }
-        })
-        .await
+        };
+        let response = self.send(&request).await?;
+        let content_type = response.headers().get("content-type").and_then(|value| value.to_str().ok());
+        let content_type = content_type.unwrap_or("none").to_ascii_lowercase();
+        if content_type.starts_with(EVENT_STREAM) {
+            return Ok(response);
+        }
+        Err(ClientError::ContentType { address: self.full_address(path), content_type })
     }
 
     /// Starts a download.
@@ -345,13 +366,17 @@ impl RestClient {
 
     async fn read<T: DeserializeOwned>(&self, path: &str, response: Response) -> Result<T, ClientError> {
         let body = response.bytes().await.map_err(|source| self.transport(path, source))?;
-        serde_json::from_slice(&body)
-            .map_err(|source| ClientError::Form { address: format!("{}{path}", self.url()), source })
+        serde_json::from_slice(&body).map_err(|source| ClientError::Form { address: self.full_address(path), source })
+    }
+
+    /// Returns the address of a path for messages.
+    pub(crate) fn full_address(&self, path: &str) -> String {
+        format!("{}{path}", self.url())
     }
 
     /// Makes the error of a connection.
     pub(crate) fn transport(&self, path: &str, source: reqwest::Error) -> ClientError {
-        ClientError::Transport { address: format!("{}{path}", self.url()), source: source.without_url() }
+        ClientError::Transport { address: self.full_address(path), source: source.without_url() }
     }
 
     /// Replaces the tokens of an expired session, unless another process has done so.
@@ -388,4 +413,34 @@ impl RestClient {
 /// Encodes a value of a query.
 pub(crate) fn encode(value: &str) -> String {
     url::form_urlencoded::byte_serialize(value.as_bytes()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
+    use super::{ClientError, RestClient};
+
+    /// A page of a proxy.
+    const PAGE: &[u8] =
+        b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok";
+
+    #[tokio::test]
+    async fn page_of_a_proxy_is_no_event_stream() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let proxy = tokio::spawn(async move {
+            let (mut socket, _) = listener.accept().await.expect("a client");
+            let mut request = [0; 4096];
+            let length = socket.read(&mut request).await.expect("a request");
+            assert!(length > 0);
+            socket.write_all(PAGE).await.expect("a reader");
+        });
+        let mut client = RestClient::new(&format!("http://{address}"), None).expect("a client");
+        let error = client.stream("/jobs/x/events", None).await.expect_err("a page");
+        assert!(matches!(&error, ClientError::ContentType { content_type, .. } if content_type == "text/html"));
+        assert!(!error.is_passing(), "{error}");
+        proxy.await.expect("no failure");
+    }
 }

@@ -31,3 +31,13 @@ fn invalid_certificates_of_the_environment_are_refused() -> TestResult<()> {
     assert!(invalid.code == Some(1) && invalid.errors.contains("has no valid certificate"), "{invalid:?}");
     Ok(())
 }
+
+#[test]
+fn missing_folder_is_refused_before_a_request() -> TestResult<()> {
+    let program = TestProgram::new()?;
+    let mut command = command_with_key(&program)?;
+    command.args(["fetch", "00000000-0000-0000-0000-000000000001", "--into", "results"]);
+    let refused = run_with_input(&mut command, "")?;
+    assert!(refused.code == Some(1) && refused.errors.contains("--into: results is no folder"), "{refused:?}");
+    Ok(())
+}

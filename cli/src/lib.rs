@@ -143,7 +143,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     match result {
         Ok(CommandAnswer::Positive) => ExitCode::SUCCESS,
         Ok(CommandAnswer::Negative) => ExitCode::from(NEGATIVE),
-        // The reader of the output left early, as `head` does.
+        // The reader of the output left early, as `head` does. Commands with a negative answer return it all the same.
         Err(error) if output::is_closed_pipe(&*error) => ExitCode::SUCCESS,
         Err(error) => {
             let message = match find_problem(&*error) {
@@ -188,6 +188,17 @@ async fn run_command(arguments: CommandLine) -> CommandResult {
     }
 }
 
+/// Returns the result of printing the last output of a command. The answer does not depend on a reader that left early.
+///
+/// # Errors
+/// When the output cannot be written for another reason.
+fn ignore_closed_pipe(printing: io::Result<()>) -> io::Result<()> {
+    match printing {
+        Err(error) if output::is_closed_pipe(&error) => Ok(()),
+        printing => printing,
+    }
+}
+
 /// Prints a note to the standard error. A closed standard error has no reader for it.
 fn print_note(text: &str) {
     let _ = writeln!(io::stderr(), "{}", output::escape_controls(text.trim_end()));
@@ -210,4 +221,17 @@ fn format_error(error: &(dyn Error + 'static)) -> String {
         source = cause.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::ignore_closed_pipe;
+
+    #[test]
+    fn full_disk_behind_the_output_is_an_error() {
+        assert!(ignore_closed_pipe(Err(io::ErrorKind::BrokenPipe.into())).is_ok());
+        assert!(ignore_closed_pipe(Err(io::ErrorKind::StorageFull.into())).is_err());
+    }
 }

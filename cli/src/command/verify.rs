@@ -13,7 +13,7 @@ use super::InputError;
 use super::fetch::digest_file;
 use crate::client::RestClient;
 use crate::output::StandardOutput;
-use crate::{CommandAnswer, CommandResult};
+use crate::{CommandAnswer, CommandResult, ignore_closed_pipe};
 
 /// The options of `verify`.
 #[derive(Debug, clap::Args)]
@@ -115,7 +115,7 @@ pub(crate) async fn run(options: &VerifyOptions, out: &mut StandardOutput) -> Co
         _ => read_certificate(path)?,
     };
     let report = VerificationReport::from_verdict(&verify(&file, &trusted));
-    out.print(&report, format_report)?;
+    ignore_closed_pipe(out.print(&report, format_report))?;
     Ok(CommandAnswer::from_condition(report.holds))
 }
 

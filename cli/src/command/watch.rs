@@ -11,8 +11,8 @@ use undertone_api::job::{Job, JobState};
 
 use crate::client::events::EventReader;
 use crate::client::{ClientError, RestClient};
-use crate::output::{StandardOutput, format_word};
-use crate::{CommandAnswer, CommandResult, format_error, print_note};
+use crate::output::{StandardOutput, format_word, is_closed_pipe};
+use crate::{CommandAnswer, CommandResult, format_error, ignore_closed_pipe, print_note};
 
 /// The failures in a row after which the command ends.
 const MOST_FAILURES: u32 = 30;
@@ -29,6 +29,9 @@ enum WatchError {
     /// An event is no state of a job.
     #[error("an event of the job cannot be read: the server may have another version")]
     Event(#[source] serde_json::Error),
+    /// The reader of the output left, so that the command has no answer.
+    #[error("the reader of the output left before the job ended")]
+    NoReader,
 }
 
 /// The last printed state.
@@ -144,9 +147,13 @@ async fn follow(
             is_alive = true;
             *last = event.id;
             let event: JobEvent = serde_json::from_str(&event.data).map_err(WatchError::Event)?;
-            out.print_line(&event, |event| watched.describe(event))?;
+            let printing = out.print_line(&event, |event| watched.describe(event));
             if event.job.state.is_over() {
+                ignore_closed_pipe(printing)?;
                 return Ok(StreamEnd::Over(event.job.state));
+            }
+            if let Err(error) = printing {
+                return Err(if is_closed_pipe(&error) { WatchError::NoReader.into() } else { error.into() });
             }
         }
     }

@@ -10,6 +10,10 @@ use super::program::{TestProgram, run_with_input};
 /// An address without a server.
 const NO_SERVER: &str = "http://127.0.0.1:1";
 
+/// A certificate without a signature.
+const UNSIGNED: &str =
+    r#"{"payload":"{}","signature":"","evidence":{"manifest":{"payload":"","signature":""},"receipts":[]}}"#;
+
 /// Returns the program with a key of the environment.
 fn command_with_key(program: &TestProgram) -> TestResult<Command> {
     let mut command = program.command("undertone")?;
@@ -39,5 +43,18 @@ fn missing_folder_is_refused_before_a_request() -> TestResult<()> {
     command.args(["fetch", "00000000-0000-0000-0000-000000000001", "--into", "results"]);
     let refused = run_with_input(&mut command, "")?;
     assert!(refused.code == Some(1) && refused.errors.contains("--into: results is no folder"), "{refused:?}");
+    Ok(())
+}
+
+#[test]
+fn closed_pipe_keeps_the_exit_status() -> TestResult<()> {
+    let program = TestProgram::new()?;
+    fs::write(program.folder().join("certificate.json"), UNSIGNED)?;
+    assert_eq!(program.run(&["verify", "certificate.json"], "")?.code, Some(3));
+    let (reader, writer) = std::io::pipe()?;
+    drop(reader);
+    let mut command = program.command("undertone")?;
+    let status = command.args(["verify", "certificate.json"]).stdout(writer).status()?;
+    assert_eq!(status.code(), Some(3), "the reader left before the report");
     Ok(())
 }

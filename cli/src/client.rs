@@ -51,6 +51,11 @@ pub(crate) enum ClientError {
     /// The session is over.
     #[error("the session has ended: run `undertone sign-in {0}`")]
     SessionEnded(String),
+    /// The server refuses the API key.
+    #[error(
+        "the API key is not valid: {0} does not know it, or it was revoked or has expired. Create another in the browser (Settings, API keys), and use it in UNDERTONE_KEY or with `undertone sign-in {0} --api-key`"
+    )]
+    InvalidKey(String),
     /// The address is no server's.
     #[error(transparent)]
     Address(#[from] AddressError),
@@ -258,12 +263,16 @@ impl RestClient {
         }
     }
 
-    /// Sends a DELETE request.
+    /// Ends the session at the server. A session that ended before is no error.
     ///
     /// # Errors
     /// [`ClientError`].
-    pub(crate) async fn delete(&mut self, path: &str) -> Result<(), ClientError> {
-        self.send(&|client| client.request(Method::DELETE, path)).await.map(drop)
+    pub(crate) async fn end_session(&mut self) -> Result<(), ClientError> {
+        match self.send(&|client| client.request(Method::DELETE, "/session")).await {
+            Ok(_) | Err(ClientError::SessionEnded(_)) => Ok(()),
+            Err(ClientError::Problem(problem)) if problem.code == Code::Unauthenticated => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     /// Opens a stream of events, after the event with the id `last`.
@@ -337,7 +346,11 @@ impl RestClient {
 
     /// Sends a request; renews an expired session once.
     async fn send(&mut self, request: &impl Fn(&Self) -> RequestBuilder) -> Result<Response, ClientError> {
+        let is_key = matches!(self.credential, Some(Credential::ApiKey { .. }));
         match self.send_once(request).await {
+            Err(ClientError::Problem(problem)) if problem.code == Code::Unauthenticated && is_key => {
+                Err(ClientError::InvalidKey(self.url().to_owned()))
+            }
             Err(ClientError::Problem(problem)) if problem.code == Code::Unauthenticated && self.store.is_some() => {
                 self.renew().await?;
                 self.send_once(request).await

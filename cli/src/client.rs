@@ -1,6 +1,7 @@
 //! The REST client: requests as a member, with the renewal of a session, and problems as errors.
 
 pub(crate) mod address;
+mod consortium;
 pub(crate) mod environment;
 pub(crate) mod events;
 
@@ -326,18 +327,7 @@ impl RestClient {
     /// [`ClientError::Consortium`] with the names to choose from.
     pub(crate) async fn choose_consortium(&mut self, name: Option<&str>) -> Result<Consortium, ClientError> {
         let consortia: Vec<Consortium> = self.list("/consortia", "").await?;
-        let is_meant = |one: &&Consortium| name.is_none_or(|name| one.name == name || one.id.to_string() == name);
-        let candidates: Vec<&Consortium> = consortia.iter().filter(is_meant).collect();
-        if let [one] = candidates[..] {
-            return Ok(one.clone());
-        }
-        let names: Vec<&str> = consortia.iter().map(|one| one.name.as_str()).collect();
-        let names = names.join(", ");
-        Err(ClientError::Consortium(match (name, consortia.is_empty()) {
-            (_, true) => "you are in no consortium: ask a consortium admin for an invitation".to_owned(),
-            (None, false) => format!("you are in several consortia: add --consortium with one of: {names}"),
-            (Some(name), false) => format!("--consortium: you are in no consortium \"{name}\"; yours are: {names}"),
-        }))
+        consortium::choose(&consortia, name).cloned().map_err(ClientError::Consortium)
     }
 
     fn request(&self, method: Method, path: &str) -> RequestBuilder {

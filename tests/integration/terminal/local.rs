@@ -58,3 +58,13 @@ fn closed_pipe_keeps_the_exit_status() -> TestResult<()> {
     assert_eq!(status.code(), Some(3), "the reader left before the report");
     Ok(())
 }
+
+#[test]
+fn copy_of_a_certificate_file_is_refused() -> TestResult<()> {
+    let program = TestProgram::new()?;
+    fs::write(program.folder().join("certificate.json"), UNSIGNED)?;
+    let refused = program.run(&["verify", "certificate.json", "--save", "copy.json"], "")?;
+    assert!(refused.code == Some(1) && refused.errors.contains("--save needs the id of a job"), "{refused:?}");
+    assert!(!program.folder().join("copy.json").exists());
+    Ok(())
+}

@@ -19,8 +19,8 @@ const INVALID: u8 = 3;
 /// Verify the certificate of a job, offline.
 ///
 /// The command checks every signature, counts the receipts, and computes every figure again. At an enrolled site it
-/// trusts the server's key of the enrolment. Elsewhere it trusts the key in the file, which is a weaker check, and says
-/// so. A site whose configuration cannot be read is an error.
+/// trusts the server's key of the enrolment, and fails if the configuration cannot be read. Elsewhere it trusts the key
+/// in the file, which is a weaker check, and prints a note.
 #[derive(Debug, Args)]
 pub(super) struct CertificateCommand {
     /// The downloaded certificate file.

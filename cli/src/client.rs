@@ -1,6 +1,8 @@
 //! The REST client: requests as a member, with the renewal of a session, and problems as errors.
 
 pub(crate) mod address;
+mod consortium;
+pub(crate) mod environment;
 pub(crate) mod events;
 
 use std::time::Duration;
@@ -15,6 +17,7 @@ use undertone_api::session::{RefreshRequest, TokenPair};
 
 use crate::store::{Credential, SavedSignIn, SignInStore, StoreError};
 use address::{AddressError, ServerAddress};
+use environment::{AuthorityError, EnvironmentSettings, read_authorities};
 
 /// The limit of a connection attempt.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -22,6 +25,8 @@ const CONNECT: Duration = Duration::from_secs(10);
 pub(crate) const SILENCE: Duration = Duration::from_secs(45);
 /// The most items of a page.
 const PAGE: u32 = 200;
+/// The content type of a stream of events.
+const EVENT_STREAM: &str = "text/event-stream";
 /// The attempts of a request that the server executes once.
 const ATTEMPTS: u32 = 4;
 
@@ -34,12 +39,30 @@ pub(crate) enum ClientError {
     /// One of two variables is set.
     #[error("UNDERTONE_KEY needs UNDERTONE_URL: a key is sent to no other server than the one that it is for")]
     KeyWithoutAddress,
+    /// The environment names another server than the saved sign-in.
+    #[error(
+        "UNDERTONE_URL is {named}, but the saved sign-in is for {saved}: unset UNDERTONE_URL, run `undertone sign-in {named}`, or set UNDERTONE_KEY to an API key of {named}"
+    )]
+    OtherServer {
+        /// The address in the environment.
+        named: String,
+        /// The address of the sign-in.
+        saved: String,
+    },
     /// The session is over.
     #[error("the session has ended: run `undertone sign-in {0}`")]
     SessionEnded(String),
+    /// The server refuses the API key.
+    #[error(
+        "the API key is not valid: {0} does not know it, or it was revoked or has expired. Create another in the browser (Settings, API keys), and use it in UNDERTONE_KEY or with `undertone sign-in {0} --api-key`"
+    )]
+    InvalidKey(String),
     /// The address is no server's.
     #[error(transparent)]
     Address(#[from] AddressError),
+    /// The certificates of the environment cannot be used.
+    #[error(transparent)]
+    Authorities(#[from] AuthorityError),
     /// The sign-in cannot be read or saved.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -77,6 +100,19 @@ pub(crate) enum ClientError {
         #[source]
         source: serde_json::Error,
     },
+    /// The answer is no stream of events.
+    #[error(
+        "{address} answered without an event stream (content type: {content_type}): check the address, or the proxy before the server"
+    )]
+    ContentType {
+        /// The requested address.
+        address: String,
+        /// The content type of the answer.
+        content_type: String,
+    },
+    /// The stream of events ended early.
+    #[error("{0} closed the event stream")]
+    StreamClosed(String),
     /// A waiting task ended.
     #[error("waiting for another process failed")]
     Wait(#[from] tokio::task::JoinError),
@@ -97,7 +133,7 @@ impl ClientError {
     /// Returns whether the same request may succeed later.
     pub(crate) fn is_passing(&self) -> bool {
         match self {
-            Self::Transport { .. } => true,
+            Self::Transport { .. } | Self::StreamClosed(_) => true,
             Self::Foreign { status, .. } => status.is_server_error(),
             Self::Problem(problem) => matches!(
                 problem.code,
@@ -140,19 +176,24 @@ impl RestClient {
         Ok(Self { http, address: ServerAddress::parse(url)?, credential: None, store: None })
     }
 
-    /// Makes a client by the environment (`UNDERTONE_URL` and `UNDERTONE_KEY`), or by the saved sign-in.
+    /// Makes a client by the environment (`UNDERTONE_URL`, `UNDERTONE_KEY` and `UNDERTONE_CA`), or by the saved sign-in.
     ///
     /// # Errors
-    /// [`ClientError::SignedOut`] when there is neither.
+    /// [`ClientError::SignedOut`] when there is neither, and [`ClientError::OtherServer`] when `UNDERTONE_URL` is another
+    /// server than that of the saved sign-in.
     pub(crate) fn open() -> Result<Self, ClientError> {
-        let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-        if let Some(key) = variable("UNDERTONE_KEY") {
-            let url = variable("UNDERTONE_URL").ok_or(ClientError::KeyWithoutAddress)?;
-            return Ok(Self { credential: Some(Credential::ApiKey { key }), ..Self::new(&url, None)? });
+        let environment = EnvironmentSettings::read(|name| std::env::var_os(name));
+        if let Some(key) = environment.key.clone() {
+            let url = environment.url.as_deref().ok_or(ClientError::KeyWithoutAddress)?;
+            let authorities = environment.authorities.as_deref().map(read_authorities).transpose()?;
+            let client = Self::new(url, authorities.as_deref())?;
+            return Ok(client.with_credential(Credential::ApiKey { key }));
         }
         let store = SignInStore::find(|name| std::env::var_os(name))?;
         let saved = store.load()?.ok_or(ClientError::SignedOut)?;
-        Self::open_saved(store, saved)
+        let client = Self::open_saved(store, saved)?;
+        environment.check_address(&client.address)?;
+        Ok(client)
     }
 
     /// Makes a client by a saved sign-in, whatever the environment names.
@@ -223,12 +264,16 @@ impl RestClient {
         }
     }
 
-    /// Sends a DELETE request.
+    /// Ends the session at the server. A session that ended before is no error.
     ///
     /// # Errors
     /// [`ClientError`].
-    pub(crate) async fn delete(&mut self, path: &str) -> Result<(), ClientError> {
-        self.send(&|client| client.request(Method::DELETE, path)).await.map(drop)
+    pub(crate) async fn end_session(&mut self) -> Result<(), ClientError> {
+        match self.send(&|client| client.request(Method::DELETE, "/session")).await {
+            Ok(_) | Err(ClientError::SessionEnded(_)) => Ok(()),
+            Err(ClientError::Problem(problem)) if problem.code == Code::Unauthenticated => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     /// Opens a stream of events, after the event with the id `last`.
@@ -236,14 +281,20 @@ impl RestClient {
     /// # Errors
     /// [`ClientError`].
     pub(crate) async fn stream(&mut self, path: &str, last: Option<&str>) -> Result<Response, ClientError> {
-        self.send(&|client| {
-            let request = client.request(Method::GET, path).header("accept", "text/event-stream");
+        let request = |client: &Self| {
+            let request = client.request(Method::GET, path).header("accept", EVENT_STREAM);
             match last {
                 Some(last) => request.header("last-event-id", last),
                 None => request,
             }
-        })
-        .await
+        };
+        let response = self.send(&request).await?;
+        let content_type = response.headers().get("content-type").and_then(|value| value.to_str().ok());
+        let content_type = content_type.unwrap_or("none").to_ascii_lowercase();
+        if content_type.starts_with(EVENT_STREAM) {
+            return Ok(response);
+        }
+        Err(ClientError::ContentType { address: self.full_address(path), content_type })
     }
 
     /// Starts a download.
@@ -276,18 +327,7 @@ impl RestClient {
     /// [`ClientError::Consortium`] with the names to choose from.
     pub(crate) async fn choose_consortium(&mut self, name: Option<&str>) -> Result<Consortium, ClientError> {
         let consortia: Vec<Consortium> = self.list("/consortia", "").await?;
-        let is_meant = |one: &&Consortium| name.is_none_or(|name| one.name == name || one.id.to_string() == name);
-        let candidates: Vec<&Consortium> = consortia.iter().filter(is_meant).collect();
-        if let [one] = candidates[..] {
-            return Ok(one.clone());
-        }
-        let names: Vec<&str> = consortia.iter().map(|one| one.name.as_str()).collect();
-        let names = names.join(", ");
-        Err(ClientError::Consortium(match (name, consortia.is_empty()) {
-            (_, true) => "you are in no consortium: ask a consortium admin for an invitation".to_owned(),
-            (None, false) => format!("you are in several consortia: add --consortium with one of: {names}"),
-            (Some(name), false) => format!("--consortium: you are in no consortium \"{name}\"; yours are: {names}"),
-        }))
+        consortium::choose(&consortia, name).cloned().map_err(ClientError::Consortium)
     }
 
     fn request(&self, method: Method, path: &str) -> RequestBuilder {
@@ -296,7 +336,11 @@ impl RestClient {
 
     /// Sends a request; renews an expired session once.
     async fn send(&mut self, request: &impl Fn(&Self) -> RequestBuilder) -> Result<Response, ClientError> {
+        let is_key = matches!(self.credential, Some(Credential::ApiKey { .. }));
         match self.send_once(request).await {
+            Err(ClientError::Problem(problem)) if problem.code == Code::Unauthenticated && is_key => {
+                Err(ClientError::InvalidKey(self.url().to_owned()))
+            }
             Err(ClientError::Problem(problem)) if problem.code == Code::Unauthenticated && self.store.is_some() => {
                 self.renew().await?;
                 self.send_once(request).await
@@ -325,13 +369,17 @@ impl RestClient {
 
     async fn read<T: DeserializeOwned>(&self, path: &str, response: Response) -> Result<T, ClientError> {
         let body = response.bytes().await.map_err(|source| self.transport(path, source))?;
-        serde_json::from_slice(&body)
-            .map_err(|source| ClientError::Form { address: format!("{}{path}", self.url()), source })
+        serde_json::from_slice(&body).map_err(|source| ClientError::Form { address: self.full_address(path), source })
+    }
+
+    /// Returns the address of a path for messages.
+    pub(crate) fn full_address(&self, path: &str) -> String {
+        format!("{}{path}", self.url())
     }
 
     /// Makes the error of a connection.
     pub(crate) fn transport(&self, path: &str, source: reqwest::Error) -> ClientError {
-        ClientError::Transport { address: format!("{}{path}", self.url()), source: source.without_url() }
+        ClientError::Transport { address: self.full_address(path), source: source.without_url() }
     }
 
     /// Replaces the tokens of an expired session, unless another process has done so.
@@ -368,4 +416,34 @@ impl RestClient {
 /// Encodes a value of a query.
 pub(crate) fn encode(value: &str) -> String {
     url::form_urlencoded::byte_serialize(value.as_bytes()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
+    use super::{ClientError, RestClient};
+
+    /// A page of a proxy.
+    const PAGE: &[u8] =
+        b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok";
+
+    #[tokio::test]
+    async fn page_of_a_proxy_is_no_event_stream() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let proxy = tokio::spawn(async move {
+            let (mut socket, _) = listener.accept().await.expect("a client");
+            let mut request = [0; 4096];
+            let length = socket.read(&mut request).await.expect("a request");
+            assert!(length > 0);
+            socket.write_all(PAGE).await.expect("a reader");
+        });
+        let mut client = RestClient::new(&format!("http://{address}"), None).expect("a client");
+        let error = client.stream("/jobs/x/events", None).await.expect_err("a page");
+        assert!(matches!(&error, ClientError::ContentType { content_type, .. } if content_type == "text/html"));
+        assert!(!error.is_passing(), "{error}");
+        proxy.await.expect("no failure");
+    }
 }

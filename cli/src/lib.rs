@@ -17,6 +17,7 @@ mod store;
 
 use std::error::Error;
 use std::ffi::OsString;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
@@ -53,7 +54,8 @@ enum CliCommand {
     /// Sign in to a server, and keep the session in a file that other users cannot read.
     ///
     /// Asks for the password, and for a code if the account has a second factor. If the standard input is no terminal, each
-    /// is a line of it. `UNDERTONE_URL` and `UNDERTONE_KEY` together replace a sign-in.
+    /// is a line of it. `UNDERTONE_URL` and `UNDERTONE_KEY` together replace a sign-in. `UNDERTONE_CA` then names the file of
+    /// the certificates (PEM) by which the server is recognized instead of the system's.
     SignIn(command::sign_in::SignInOptions),
     /// End the session at the server, and delete it here.
     SignOut,
@@ -141,7 +143,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     match result {
         Ok(CommandAnswer::Positive) => ExitCode::SUCCESS,
         Ok(CommandAnswer::Negative) => ExitCode::from(NEGATIVE),
-        // The reader of the output left early, as `head` does.
+        // The reader of the output left early, as `head` does. Commands with a negative answer return it all the same.
         Err(error) if output::is_closed_pipe(&*error) => ExitCode::SUCCESS,
         Err(error) => {
             let message = match find_problem(&*error) {
@@ -186,6 +188,22 @@ async fn run_command(arguments: CommandLine) -> CommandResult {
     }
 }
 
+/// Returns the result of printing the last output of a command. The answer does not depend on a reader that left early.
+///
+/// # Errors
+/// When the output cannot be written for another reason.
+fn ignore_closed_pipe(printing: io::Result<()>) -> io::Result<()> {
+    match printing {
+        Err(error) if output::is_closed_pipe(&error) => Ok(()),
+        printing => printing,
+    }
+}
+
+/// Prints a note to the standard error. A closed standard error has no reader for it.
+fn print_note(text: &str) {
+    let _ = writeln!(io::stderr(), "{}", output::escape_controls(text.trim_end()));
+}
+
 /// Returns the server's problem behind an error.
 fn find_problem<'a>(error: &'a (dyn Error + Send + Sync + 'static)) -> Option<&'a Problem> {
     error.downcast_ref::<ClientError>().and_then(ClientError::problem)
@@ -203,4 +221,17 @@ fn format_error(error: &(dyn Error + 'static)) -> String {
         source = cause.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::ignore_closed_pipe;
+
+    #[test]
+    fn full_disk_behind_the_output_is_an_error() {
+        assert!(ignore_closed_pipe(Err(io::ErrorKind::BrokenPipe.into())).is_ok());
+        assert!(ignore_closed_pipe(Err(io::ErrorKind::StorageFull.into())).is_err());
+    }
 }

@@ -2,6 +2,7 @@
 //! against their schemas, refusals, and sign-ins of each form.
 
 mod guide;
+mod local;
 mod program;
 mod sign_in;
 

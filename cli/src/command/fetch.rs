@@ -73,6 +73,12 @@ pub(crate) enum FetchError {
         /// The reason.
         reason: String,
     },
+    /// There is no folder for the files.
+    #[error("--into: {path} is no folder: create it, or choose another folder")]
+    NoFolder {
+        /// The path.
+        path: PathBuf,
+    },
     /// The name could leave the folder.
     #[error("the server names a file {0:?}, which is refused: it could leave the folder")]
     Name(String),
@@ -109,6 +115,7 @@ pub(crate) enum FetchError {
 
 /// Downloads files.
 pub(crate) async fn run(options: &FetchOptions, out: &mut StandardOutput) -> CommandResult {
+    check_folder(&options.into)?;
     let mut client = RestClient::open()?;
     let artifacts: Vec<Artifact> = client.get(&format!("/jobs/{}/artifacts", options.job)).await?;
     let artifacts = choose(artifacts, &options.files)?;
@@ -117,8 +124,11 @@ pub(crate) async fn run(options: &FetchOptions, out: &mut StandardOutput) -> Com
         let path = options.into.join(check_name(&artifact.name)?);
         let is_downloaded = !is_present(&path, &artifact, options.force)?;
         if is_downloaded {
+            // The server records each download, so that the place of the file is examined before the request.
+            let file = tempfile::NamedTempFile::new_in(&options.into)
+                .map_err(|source| FetchError::File { path: path.clone(), source })?;
             let response = client.download(&format!("/artifacts/{}/content", artifact.id)).await?;
-            download(&client, response, &artifact, &path).await?;
+            download(&client, response, &artifact, file, &path).await?;
         }
         fetched.push(FetchedFile {
             name: artifact.name,
@@ -130,12 +140,17 @@ pub(crate) async fn run(options: &FetchOptions, out: &mut StandardOutput) -> Com
     }
     out.print(&fetched, |fetched| {
         let line = |file: &FetchedFile| {
-            let note = if file.is_downloaded { "" } else { " (was here)" };
+            let note = if file.is_downloaded { "" } else { " (already present)" };
             format!("{}  {}{note}\n", file.digest, file.path)
         };
         fetched.iter().map(line).collect()
     })?;
     Ok(CommandAnswer::Positive)
+}
+
+/// Checks that there is a folder for the files.
+fn check_folder(folder: &Path) -> Result<(), FetchError> {
+    if folder.is_dir() { Ok(()) } else { Err(FetchError::NoFolder { path: folder.to_owned() }) }
 }
 
 /// Returns the files with the given names, or without a name each file that can be downloaded.
@@ -184,16 +199,16 @@ fn is_present(path: &Path, artifact: &Artifact, force: bool) -> Result<bool, Fet
     }
 }
 
-/// Writes a download beside its place, and moves it there once size and digest are those of the server's record.
+/// Writes a download to a new file beside its place, and moves it there once size and digest are those of the server's
+/// record.
 async fn download(
     client: &RestClient,
     mut response: Response,
     artifact: &Artifact,
+    mut file: tempfile::NamedTempFile,
     path: &Path,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let in_file = |source| FetchError::File { path: path.to_owned(), source };
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = tempfile::NamedTempFile::new_in(folder).map_err(in_file)?;
     let (mut hash, mut size) = (Sha256::new(), 0_u64);
     let transport = |source| client.transport(&format!("/artifacts/{}/content", artifact.id), source);
     while let Some(piece) = response.chunk().await.map_err(transport)? {
@@ -234,7 +249,7 @@ mod tests {
     use serde_json::json;
     use undertone_api::model::Artifact;
 
-    use super::{FetchError, check_name, choose, digest_file, is_present};
+    use super::{FetchError, check_folder, check_name, choose, digest_file, is_present};
 
     fn artifact(name: &str, content: &[u8]) -> Artifact {
         let folder = tempfile::tempdir().expect("a folder");
@@ -254,6 +269,14 @@ mod tests {
             assert!(matches!(check_name(name), Err(FetchError::Name(_))), "{name}");
         }
         assert_eq!(check_name("model-2.safetensors").expect("a name"), "model-2.safetensors");
+    }
+
+    #[test]
+    fn missing_folder_is_named() {
+        let folder = tempfile::tempdir().expect("a folder");
+        assert!(check_folder(folder.path()).is_ok());
+        let message = check_folder(&folder.path().join("results")).expect_err("no folder").to_string();
+        assert!(message.starts_with("--into: ") && message.contains("results is no folder: create it"), "{message}");
     }
 
     #[test]

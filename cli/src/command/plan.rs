@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 use super::read_job;
 use crate::client::{ClientError, RestClient};
 use crate::output::{StandardOutput, format_table, format_word, round_down, round_up};
-use crate::{CommandAnswer, CommandResult, ConsortiumOption};
+use crate::{CommandAnswer, CommandResult, ConsortiumOption, ignore_closed_pipe};
 
 /// The options of `plan`.
 #[derive(Debug, clap::Args)]
@@ -64,7 +64,7 @@ pub(crate) async fn run(options: &PlanOptions, out: &mut StandardOutput) -> Comm
         _ => Vec::new(),
     };
     let answer = PlanAnswer { plan, expected_errors };
-    out.print(&answer, format_plan)?;
+    ignore_closed_pipe(out.print(&answer, format_plan))?;
     Ok(CommandAnswer::from_condition(answer.plan.admitted))
 }
 

@@ -8,12 +8,12 @@ use undertone_api::member::Member;
 use undertone_api::session::{Session, SignIn};
 use utoipa::ToSchema;
 
-use super::InputError;
-use crate::client::RestClient;
+use crate::client::environment::{EnvironmentSettings, read_authorities};
+use crate::client::{ClientError, RestClient};
 use crate::output::StandardOutput;
 use crate::prompt;
 use crate::store::{Credential, SavedSignIn, SignInStore};
-use crate::{CommandAnswer, CommandResult};
+use crate::{CommandAnswer, CommandResult, format_error, print_note};
 
 /// The options of `sign-in`.
 #[derive(Debug, clap::Args)]
@@ -28,7 +28,7 @@ pub(crate) struct SignInOptions {
     #[arg(long)]
     api_key: bool,
     /// The certificates (PEM) by which the server is recognized instead of the system's.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, env = "UNDERTONE_CA", value_name = "FILE")]
     ca: Option<PathBuf>,
 }
 
@@ -72,12 +72,7 @@ struct PasskeyNeeded;
 
 /// Signs in, and saves the permission.
 pub(crate) async fn run(options: &SignInOptions, out: &mut StandardOutput) -> CommandResult {
-    let authorities = match &options.ca {
-        Some(path) => {
-            Some(std::fs::read_to_string(path).map_err(|source| InputError::File { path: path.clone(), source })?)
-        }
-        None => None,
-    };
+    let authorities = options.ca.as_deref().map(read_authorities).transpose()?;
     let store = SignInStore::find(|name| std::env::var_os(name))?;
     let mut client = RestClient::new(&options.url, authorities.as_deref())?;
     let (credential, kind) = if options.api_key {
@@ -90,12 +85,66 @@ pub(crate) async fn run(options: &SignInOptions, out: &mut StandardOutput) -> Co
         (open_session(&mut client, email).await?, CredentialKind::Session)
     };
     let mut client = client.with_credential(credential.clone());
-    let Member { name, email, .. } = client.get("/me").await?;
-    let _lock = store.lock()?;
-    store.save(&SavedSignIn { url: client.url().to_owned(), authorities, credential })?;
-    let signed_in = SignedIn { url: client.url().to_owned(), name, email, credential: kind };
+    let saved = SavedSignIn { url: client.url().to_owned(), authorities, credential };
+    let Member { name, email, .. } = match replace_sign_in(&mut client, &store, &saved).await {
+        Ok(member) => member,
+        Err(error) => {
+            if kind == CredentialKind::Session {
+                report_open_session("the new session", &saved.url, client.end_session().await);
+            }
+            return Err(error.into());
+        }
+    };
+    let signed_in = SignedIn { url: saved.url, name, email, credential: kind };
+    if EnvironmentSettings::read(|name| std::env::var_os(name)).key.is_some() {
+        print_note(
+            "warning: UNDERTONE_KEY is set, and replaces this sign-in in other commands: unset it to use the sign-in",
+        );
+    }
     out.print(&signed_in, |signed_in| format!("Signed in to {} as {}.", signed_in.url, signed_in.name))?;
     Ok(CommandAnswer::Positive)
+}
+
+/// Checks a new permission, ends the session of the earlier sign-in, and saves the new one in its place.
+async fn replace_sign_in(
+    client: &mut RestClient,
+    store: &SignInStore,
+    saved: &SavedSignIn,
+) -> Result<Member, ClientError> {
+    let member: Member = client.get("/me").await?;
+    // Before the new sign-in is saved: a renewal of the earlier session reads and writes the file.
+    end_earlier_session(store).await;
+    let _lock = store.lock()?;
+    store.save(saved)?;
+    Ok(member)
+}
+
+/// Ends the session of the saved sign-in, if there is one; prints a note if it stays open.
+async fn end_earlier_session(store: &SignInStore) {
+    match store.load() {
+        Ok(Some(earlier)) if matches!(earlier.credential, Credential::Session { .. }) => {
+            let url = earlier.url.clone();
+            let result = match RestClient::open_saved(store.clone(), earlier) {
+                Ok(mut client) => client.end_session().await,
+                Err(error) => Err(error),
+            };
+            report_open_session("the earlier session", &url, result);
+        }
+        Ok(_) => {}
+        Err(error) => {
+            print_note(&format!("note: a session of an earlier sign-in may stay open: {}", format_error(&error)));
+        }
+    }
+}
+
+/// Prints a note if a session could not be ended.
+fn report_open_session(session: &str, url: &str, result: Result<(), ClientError>) {
+    if let Err(error) = result {
+        let reason = format_error(&error);
+        print_note(&format!(
+            "note: {session} at {url} stays open: {reason}\n  end it in the browser (Settings, Security)"
+        ));
+    }
 }
 
 async fn open_session(

@@ -1,10 +1,9 @@
 //! `undertone sign-out`: the end of a session.
 
 use serde::Serialize;
-use undertone_api::problem::Code;
 use utoipa::ToSchema;
 
-use crate::client::{ClientError, RestClient};
+use crate::client::RestClient;
 use crate::output::StandardOutput;
 use crate::store::{Credential, SignInStore};
 use crate::{CommandAnswer, CommandResult};
@@ -23,20 +22,18 @@ pub(crate) struct SignedOut {
 pub(crate) async fn run(out: &mut StandardOutput) -> CommandResult {
     let store = SignInStore::find(|name| std::env::var_os(name))?;
     let Some(saved) = store.load()? else {
-        out.print(&SignedOut { url: None, is_ended: false }, |_| "Nobody was signed in.".to_owned())?;
+        out.print(&SignedOut { url: None, is_ended: false }, |_| "No sign-in is saved.".to_owned())?;
         return Ok(CommandAnswer::Positive);
     };
     let is_ended = match &saved.credential {
         Credential::ApiKey { .. } => false,
         Credential::Session { .. } => {
-            let mut client = RestClient::open_saved(store.clone(), saved.clone())?;
-            match client.delete("/session").await {
-                Ok(()) | Err(ClientError::SessionEnded(_)) => true,
-                Err(ClientError::Problem(problem)) if problem.code == Code::Unauthenticated => true,
-                Err(error) => return Err(error.into()),
-            }
+            RestClient::open_saved(store.clone(), saved.clone())?.end_session().await?;
+            true
         }
     };
+    // A renewal in another process has written the file before it releases this lock, and finds no sign-in later.
+    let _lock = store.lock()?;
     store.delete()?;
     out.print(&SignedOut { url: Some(saved.url), is_ended }, |signed_out| {
         let url = signed_out.url.as_deref().unwrap_or_default();

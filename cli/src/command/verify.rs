@@ -1,6 +1,8 @@
 //! `undertone verify`: a certificate, examined on this machine by the same code as the server's program.
 
 use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -13,7 +15,7 @@ use super::InputError;
 use super::fetch::digest_file;
 use crate::client::RestClient;
 use crate::output::{StandardOutput, escape_line};
-use crate::{CommandAnswer, CommandResult};
+use crate::{CommandAnswer, CommandResult, ignore_closed_pipe};
 
 /// The options of `verify`.
 #[derive(Debug, clap::Args)]
@@ -31,7 +33,7 @@ pub(crate) struct VerifyOptions {
     /// A site's public key in hex; may be repeated. If set, each site must have one of these keys.
     #[arg(long, value_name = "HEX")]
     site_key: Vec<String>,
-    /// Write the certificate of the job to a file, whatever its checks show.
+    /// Write the certificate of the job to a new file, whatever its checks show.
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
 }
@@ -90,8 +92,17 @@ enum VerifyError {
         path: PathBuf,
         /// The cause.
         #[source]
-        source: std::io::Error,
+        source: io::Error,
     },
+    /// Another file is in the place of the certificate.
+    #[error("--save: {path} is another file than the job's certificate: choose another name, or delete the file first")]
+    Occupied {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A certificate file needs no copy.
+    #[error("--save needs the id of a job instead of the file {0:?}: leave out --save, or copy the file")]
+    SaveOfFile(String),
     /// The server answered with the certificate of another job.
     #[error("the server answered with the certificate of another job ({0})")]
     OtherJob(JobId),
@@ -112,10 +123,11 @@ pub(crate) async fn run(options: &VerifyOptions, out: &mut StandardOutput) -> Co
     let path = Path::new(&options.subject);
     let file = match options.subject.parse::<JobId>() {
         Ok(job) if !path.exists() => take_certificate(job, options.save.as_deref()).await?,
+        _ if options.save.is_some() => return Err(VerifyError::SaveOfFile(options.subject.clone()).into()),
         _ => read_certificate(path)?,
     };
     let report = VerificationReport::from_verdict(&verify(&file, &trusted));
-    out.print(&report, format_report)?;
+    ignore_closed_pipe(out.print(&report, format_report))?;
     Ok(CommandAnswer::from_condition(report.holds))
 }
 
@@ -135,14 +147,25 @@ async fn take_certificate(
 ) -> Result<CertificateFile, Box<dyn std::error::Error + Send + Sync>> {
     let file: CertificateFile = RestClient::open()?.get(&format!("/jobs/{job}/certificate")).await?;
     if let Some(path) = save {
-        let in_file = |source| VerifyError::Save { path: path.to_owned(), source };
-        let text = serde_json::to_string_pretty(&file)?;
-        std::fs::write(path, text + "\n").map_err(in_file)?;
+        save_certificate(path, &(serde_json::to_string_pretty(&file)? + "\n"))?;
     }
     match serde_json::from_str::<Certificate>(&file.payload) {
         Ok(certificate) if certificate.job.id != job => Err(VerifyError::OtherJob(certificate.job.id).into()),
         // A payload that is no certificate fails the check of its signature.
         _ => Ok(file),
+    }
+}
+
+/// Writes a certificate to a new file. A file with the same content may be there already.
+fn save_certificate(path: &Path, text: &str) -> Result<(), VerifyError> {
+    let in_file = |source| VerifyError::Save { path: path.to_owned(), source };
+    match File::create_new(path) {
+        Ok(mut file) => file.write_all(text.as_bytes()).map_err(in_file),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => match std::fs::read(path) {
+            Ok(present) if present == text.as_bytes() => Ok(()),
+            _ => Err(VerifyError::Occupied { path: path.to_owned() }),
+        },
+        Err(source) => Err(in_file(source)),
     }
 }
 
@@ -184,7 +207,7 @@ mod tests {
     use undertone_api::signed::CertificateFile;
     use undertone_certificate::{TrustedInputs, verify};
 
-    use super::{PointReport, PointResult, VerificationReport, format_report};
+    use super::{PointReport, PointResult, VerificationReport, VerifyError, format_report, save_certificate};
 
     #[test]
     fn finding_is_one_line() {
@@ -205,5 +228,18 @@ mod tests {
         assert_eq!((report.points.len(), report.points[0].result), (1, PointResult::Fails));
         let text = format_report(&report);
         assert!(text.starts_with("FAILED  signature  ") && text.ends_with("does not hold.\n"), "{text}");
+    }
+
+    #[test]
+    fn other_file_is_no_place_for_a_certificate() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("certificate.json");
+        save_certificate(&path, "first\n").expect("a new file");
+        save_certificate(&path, "first\n").expect("the same content");
+        let error = save_certificate(&path, "second\n").expect_err("other content");
+        assert!(matches!(error, VerifyError::Occupied { .. }), "{error}");
+        assert_eq!(std::fs::read_to_string(&path).expect("there"), "first\n");
+        let error = save_certificate(&folder.path().join("missing/certificate.json"), "").expect_err("no folder");
+        assert!(matches!(error, VerifyError::Save { .. }), "{error}");
     }
 }

@@ -8,7 +8,7 @@ use support::stage::TestResult;
 use support::workspace;
 
 /// The variables by which the program can be configured.
-const VARIABLES: [&str; 3] = ["UNDERTONE_URL", "UNDERTONE_KEY", "UNDERTONE_CONSORTIUM"];
+const VARIABLES: [&str; 4] = ["UNDERTONE_URL", "UNDERTONE_KEY", "UNDERTONE_CA", "UNDERTONE_CONSORTIUM"];
 
 /// The program of a researcher with a home of their own.
 pub(super) struct TestProgram {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use support::stage::{PASSWORD, TestConsortium, TestDatabase, TestResult};
 use totp_rs::{Builder, Secret};
 
-use super::program::TestProgram;
+use super::program::{TestProgram, run_with_input};
 
 /// Returns a server with one organization, whose member is the operator.
 async fn open_server() -> TestResult<TestConsortium> {
@@ -95,13 +95,61 @@ async fn api_key_replaces_a_session() -> TestResult<()> {
     let without_address = command.env("UNDERTONE_KEY", key).arg("consortia").output()?;
     assert!(String::from_utf8(without_address.stderr)?.contains("UNDERTONE_KEY needs UNDERTONE_URL"));
 
-    program.succeed(&["sign-in", &stage.address(), "--api-key"], &format!("{key}\n"))?;
+    let mut command = program.command("undertone")?;
+    command.env("UNDERTONE_KEY", key).args(["sign-in", stage.address().as_str(), "--api-key"]);
+    let signed_in = run_with_input(&mut command, &format!("{key}\n"))?;
+    assert_eq!(signed_in.code, Some(0), "{signed_in:?}");
+    assert!(signed_in.errors.contains("warning: UNDERTONE_KEY is set"), "{signed_in:?}");
+    let mut command = program.command("undertone")?;
+    let other_server = command.env("UNDERTONE_URL", "https://undertone.example").arg("consortia").output()?;
+    let message = String::from_utf8(other_server.stderr)?;
+    assert!(message.contains("the saved sign-in is for") && message.contains(&stage.address()), "{message}");
+    let mut command = program.command("undertone")?;
+    let same_server = command.env("UNDERTONE_URL", stage.address()).arg("consortia").output()?;
+    assert!(String::from_utf8(same_server.stdout)?.contains("Stage"));
     assert!(program.succeed(&["consortia"], "")?.contains("Stage"));
     let spec = json!({ "unit": "user", "participants": [], "columns": [], "queries": [], "noise_multiplier": 4.0, "quorum": 2,
         "deadline_seconds": 100 });
     let job = json!({ "title": "Not within its scope", "kind": "analytics", "spec": spec });
     let refused = program.run(&["propose", "-"], &job.to_string())?;
     assert!(refused.code == Some(1) && refused.errors.contains("forbidden"), "{refused:?}");
+    let path = format!("/keys/{}", reply["id"].as_str().ok_or("an id")?);
+    let _: Value = stage.operator.send(reqwest::Method::DELETE, &path, None::<&()>).await?;
+    let revoked = program.run(&["consortia"], "")?;
+    assert!(revoked.code == Some(1) && revoked.errors.contains("the API key is not valid"), "{revoked:?}");
     assert!(program.succeed(&["sign-out"], "")?.contains("It stays valid"));
+    assert!(program.succeed(&["sign-out"], "")?.contains("No sign-in is saved."));
+    Ok(())
+}
+
+/// Returns the number of the operator's open sessions.
+async fn count_sessions(stage: &TestConsortium) -> TestResult<usize> {
+    let page: Value = stage.operator.get("/me/sessions").await?;
+    Ok(page["items"].as_array().ok_or("a list")?.len())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn replaced_and_unsaved_sessions_are_ended() -> TestResult<()> {
+    let stage = open_server().await?;
+    let program = TestProgram::new()?;
+    let address = stage.address();
+    let arguments = ["sign-in", address.as_str(), "--email", "operator@example.org"];
+    let password = format!("{PASSWORD}\n");
+    let before = count_sessions(&stage).await?;
+    program.succeed(&arguments, &password)?;
+    assert_eq!(count_sessions(&stage).await?, before + 1);
+    let again = program.run(&arguments, &password)?;
+    assert!(again.code == Some(0) && again.errors.is_empty(), "{again:?}");
+    assert_eq!(count_sessions(&stage).await?, before + 1, "the earlier session is ended");
+    assert!(program.succeed(&["consortia"], "")?.contains("Stage"), "the new session is open");
+    program.succeed(&["sign-out"], "")?;
+
+    // A file in the place of the folder: the sign-in cannot be saved.
+    let folder = program.folder().join("config/undertone");
+    fs::remove_dir_all(&folder)?;
+    fs::write(&folder, "")?;
+    let unsaved = program.run(&arguments, &password)?;
+    assert!(unsaved.code == Some(1) && unsaved.errors.contains("cannot use"), "{unsaved:?}");
+    assert_eq!(count_sessions(&stage).await?, before, "the new session is ended");
     Ok(())
 }

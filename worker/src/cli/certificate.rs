@@ -19,7 +19,8 @@ const INVALID: u8 = 3;
 /// Verify the certificate of a job, offline.
 ///
 /// The command checks every signature, counts the receipts, and computes every figure again. At an enrolled site it
-/// trusts the server's key of the enrolment. Elsewhere it trusts the key in the file, which is a weaker check.
+/// trusts the server's key of the enrolment, and fails if the configuration cannot be read. Elsewhere it trusts the key
+/// in the file, which is a weaker check, and prints a note.
 #[derive(Debug, Args)]
 pub(super) struct CertificateCommand {
     /// The downloaded certificate file.
@@ -42,9 +43,12 @@ impl CertificateCommand {
         let text = std::fs::read_to_string(&self.file).map_err(|error| format!("{}: {error}", self.file.display()))?;
         let file: CertificateFile = serde_json::from_str(&text)
             .map_err(|error| escape_line(&format!("{} is not a certificate file: {error}", self.file.display())))?;
-        let enrolled = || Config::load(folder).ok().map(|config| config.server_key);
+        let server_key = match self.server_key {
+            Some(key) => Some(key),
+            None => find_enrolled_key(folder)?,
+        };
         let known = TrustedInputs {
-            server_key: self.server_key.or_else(enrolled),
+            server_key,
             site_keys: self.site_key.iter().map(|key| hex::encode(key.to_bytes())).collect(),
             model: self.model.as_deref().map(digest_model).transpose()?,
         };
@@ -55,6 +59,23 @@ impl CertificateCommand {
         }
         Err(CommandFailure { code: INVALID, error: "the certificate does not hold".into() })
     }
+}
+
+/// Returns the server's key of this site's enrolment; prints a note if there is no site.
+fn find_enrolled_key(folder: &Folder) -> Result<Option<VerifyingKey>, CommandFailure> {
+    let path = folder.config();
+    let has_config = path.try_exists().map_err(|error| {
+        format!("cannot read {}: {error}; run as the worker's user, or name the key with --server-key", path.display())
+    })?;
+    if has_config {
+        return Ok(Some(Config::load(folder)?.server_key));
+    }
+    eprintln!(
+        "note: there is no site in {}, so the server's key in the certificate is compared with no other key: name the \
+         site with --site, or the key with --server-key",
+        folder.root().display()
+    );
+    Ok(None)
 }
 
 /// Returns the size and SHA-256 of a file, which may be larger than the memory.

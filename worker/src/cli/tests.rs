@@ -254,6 +254,16 @@ fn certificate_of_another_server_fails_with_code_3() {
     std::fs::write(&path, file.to_string()).expect("the folder is writable");
     let (code, message) = run(&folder, &["certificate", &name]).expect_err("its signature is no signature");
     assert!(code == 3 && message.contains("does not hold"), "{message}");
+
+    std::fs::write(folder.config(), "server = 1").expect("the folder is writable");
+    let (code, message) = run(&folder, &["certificate", &name]).expect_err("the configuration is no configuration");
+    assert!(code == 1 && message.contains("config.toml"), "{message}");
+    let key = hex::encode(server_key().verifying_key().to_bytes());
+    let (code, _) = run(&folder, &["certificate", &name, "--server-key", &key]).expect_err("no signature");
+    assert_eq!(code, 3, "a named key needs no configuration");
+    std::fs::remove_file(folder.config()).expect("the folder is writable");
+    let (code, _) = run(&folder, &["certificate", &name]).expect_err("no signature");
+    assert_eq!(code, 3, "without a site the key of the file counts");
 }
 
 #[test]

@@ -176,11 +176,11 @@ impl RestClient {
         Ok(Self { http, address: ServerAddress::parse(url)?, credential: None, store: None })
     }
 
-    /// Makes a client by the environment (`UNDERTONE_URL`, `UNDERTONE_KEY` and `UNDERTONE_CA`), or by the saved sign-in.
+    /// Makes a client by the environment (`UNDERTONE_URL`, `UNDERTONE_KEY`, `UNDERTONE_CA`), or by the saved sign-in.
     ///
     /// # Errors
-    /// [`ClientError::SignedOut`] when there is neither, and [`ClientError::OtherServer`] when `UNDERTONE_URL` is another
-    /// server than that of the saved sign-in.
+    /// [`ClientError::SignedOut`] when there is neither. [`ClientError::OtherServer`] when `UNDERTONE_URL` is not the server
+    /// of the saved sign-in.
     pub(crate) fn open() -> Result<Self, ClientError> {
         let environment = EnvironmentSettings::read(|name| std::env::var_os(name));
         if let Some(key) = environment.key.clone() {

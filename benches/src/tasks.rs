@@ -59,20 +59,19 @@ pub(crate) fn run(report: &mut Report) -> Outcome {
 
 async fn measure(report: &mut Report) -> TestResult<()> {
     // A demonstration that runs already, to try a task again without its jobs.
-    let (demo, _running) = match std::env::var("UNDERTONE_TASKS_ADDRESS") {
-        Ok(address) => (Demo { address, folder: std::env::var("UNDERTONE_TASKS_FOLDER")?.into() }, None),
-        Err(_) => {
-            let (demo, running) = start_demo()?;
-            (demo, Some(running))
-        }
+    let (demo, _running) = if let Ok(address) = std::env::var("UNDERTONE_TASKS_ADDRESS") {
+        (Demo { address, folder: std::env::var("UNDERTONE_TASKS_FOLDER")?.into() }, None)
+    } else {
+        let (demo, running) = start_demo()?;
+        (demo, Some(running))
     };
     let only = std::env::var("UNDERTONE_TASKS_ONLY").ok();
     for screen in [EmulatedScreen::Desktop, EmulatedScreen::Phone] {
         for task in TASKS.iter().filter(|task| only.as_deref().is_none_or(|only| only == task.name)) {
             let browser = TestBrowser::open(screen).await?;
-            enter(&browser, &demo.address, task.account).await?;
+            let organization = enter(&browser, &demo.address, task.account).await?;
             let mut walk = TaskWalk::begin(&browser);
-            let outcome = perform(task.name, screen, &demo, &browser, &mut walk).await;
+            let outcome = perform(task.name, (screen, &organization), &demo, &browser, &mut walk).await;
             let (cost, problem) = match outcome {
                 Ok(()) => (walk.finish(), None),
                 Err(error) => {
@@ -117,20 +116,22 @@ fn start_demo() -> TestResult<(Demo, (TestProcess, TempDir))> {
     Ok((Demo { address, folder: own }, (demo, folder)))
 }
 
-/// Signs in by the button of an account, and waits for the overview.
-async fn enter(browser: &TestBrowser, address: &str, account: usize) -> TestResult<()> {
+/// Signs in by the button of an account, and waits for the overview. Returns the name of its organization.
+async fn enter(browser: &TestBrowser, address: &str, account: usize) -> TestResult<String> {
     browser.goto(&format!("{address}/sign-in")).await?;
-    browser.click(&format!(".offered li:nth-child({}) button", account + 1)).await?;
+    let button = format!(".offered li:nth-child({}) button", account + 1);
+    let organization = browser.text(&button).await?.replace("Enter as ", "");
+    browser.click(&button).await?;
     browser.see("h1", "Demo consortium").await?;
     // Its parts wait for their script.
     browser.see(".connection", "Live").await?;
-    Ok(())
+    Ok(organization)
 }
 
 /// Performs a task.
 async fn perform(
     task: &str,
-    screen: EmulatedScreen,
+    (screen, organization): (EmulatedScreen, &str),
     demo: &Demo,
     browser: &TestBrowser,
     walk: &mut TaskWalk<'_>,
@@ -146,7 +147,7 @@ async fn perform(
         "budget" => scripts::raise_budget(walk).await,
         "verify a certificate" => scripts::verify(walk).await,
         "invite" => scripts::invite(walk).await,
-        "enrol" => scripts::enrol(walk, STEWARD, worker).await,
+        "enrol" => scripts::enrol(walk, organization, worker).await,
         "answer" => scripts::answer(walk).await,
         "transcribe" => scripts::transcribe(walk).await,
         _ => scripts::use_model(walk).await,

@@ -122,17 +122,14 @@ impl<'a> TaskWalk<'a> {
     /// Finds a control, and scrolls to it.
     async fn aim(&mut self, kind: &str, text: &str) -> TestResult<()> {
         let has_control = |found: &Value| !found.is_null();
-        match self.browser.until(AIM, vec![json!(kind), json!(text)], PATIENCE, has_control).await? {
-            Ok(scrolled) => {
-                self.cost.steps += 1;
-                self.cost.scrolled += scrolled.as_u64().unwrap_or_default();
-                Ok(())
-            }
-            Err(_) => {
-                self.cost.dead_ends += 1;
-                Err(format!("{} has no {kind} {text:?}", self.browser.url().await?).into())
-            }
-        }
+        let found = self.browser.until(AIM, vec![json!(kind), json!(text)], PATIENCE, has_control).await?;
+        let Ok(scrolled) = found else {
+            self.cost.dead_ends += 1;
+            return Err(format!("{} has no {kind} {text:?}", self.browser.url().await?).into());
+        };
+        self.cost.steps += 1;
+        self.cost.scrolled += scrolled.as_u64().unwrap_or_default();
+        Ok(())
     }
 
     /// Returns the cost until now.

@@ -18,7 +18,7 @@ elif [ "${1:-}" = analytics ] && [ -z "${2:-}" ]; then
 elif [ "${1:-}" = counting ] && [ -z "${2:-}" ]; then
   UNDERTONE_PEER=$(.ci/peer.sh counting)
   export UNDERTONE_PEER
-elif [ "${1:-}" = transcription ] && [ -z "${2:-}" ]; then
+elif { [ "${1:-}" = transcription ] && [ -z "${2:-}" ]; } || [ "${1:-}" = tasks ]; then
   UNDERTONE_ALIGNER=$(.ci/aligner.sh)
   export UNDERTONE_ALIGNER
 elif [ "${1:-}" = rounds ]; then

@@ -53,7 +53,8 @@ fn begin(
     let mut bytes = vec![0];
     bytes.extend((announced as u32).to_be_bytes());
     bytes.resize(5 + sent, 0);
-    body.send_data(bytes.into(), false).unwrap();
+    // The server may have refused the call, and closed its stream, already.
+    drop(body.send_data(bytes.into(), false));
     (answer, body)
 }
 

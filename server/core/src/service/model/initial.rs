@@ -6,6 +6,8 @@
 //! and the certificate of the new job adds up the charges of all. A model of exact gradients of open data is refused,
 //! because no ε of the new job would cover these data.
 
+mod misread;
+
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
@@ -62,7 +64,7 @@ pub(crate) async fn resolve(
 ) -> Result<ResolvedProposal, Error> {
     if job.spec.initial_file().is_none() {
         let mut violations = deletion::violations(ctx.db.read(), consortium, &job.spec).await?;
-        violations.extend(Box::pin(find_row_model(ctx.db.read(), consortium, &job.spec)).await?);
+        violations.extend(Box::pin(misread::find_misread_model(ctx.db.read(), consortium, &job.spec, datasets)).await?);
         return Ok(ResolvedProposal { job, origin: None, violations });
     }
     let digest = job.spec.initial_file().filter(|digest| object::is_digest(digest)).map(str::to_owned);
@@ -86,31 +88,6 @@ pub(crate) async fn resolve(
         source: candidate.source,
     };
     Ok(ResolvedProposal { job, origin: violations.is_empty().then_some(origin), violations })
-}
-
-/// Returns the violation of a job on speech that reads a model of rows of tables: no part of it could run.
-async fn find_row_model(
-    connection: &impl ConnectionTrait,
-    consortium: ConsortiumId,
-    spec: &Spec,
-) -> Result<Option<Violation>, Error> {
-    let Some(digest) = spec.read_model() else { return Ok(None) };
-    let files = artifact::Entity::find().filter(artifact::Column::Digest.eq(digest)).all(connection).await?;
-    let jobs = job::Entity::find()
-        .filter(job::Column::Id.is_in(files.iter().map(|file| file.job_id)))
-        .filter(job::Column::ConsortiumId.eq(consortium.0))
-        .all(connection)
-        .await?;
-    for job in jobs {
-        if matches!(&*job.spec, Spec::DpSgd(made) if made.model.rows.is_some()) {
-            let text = format!(
-                "the model of the job {:?} reads rows of tables: evaluate it at a site with `undertone-worker evaluate`",
-                job.title
-            );
-            return Ok(Some(Violation::new("spec.model", text)));
-        }
-    }
-    Ok(None)
 }
 
 /// Returns the models with which a training job on some of the datasets can begin, newest first, each once: those of

@@ -1,7 +1,7 @@
 //! Certificates: the cost of a job and of all its releases. Made once, when the job is over, and stored as signed.
 //!
 //! `draft` reads the facts, `lineage` those of the initial model. [`price`] computes every figure from them; verification runs the same code again. `evidence`
-//! adds the signed documents for a download. [`undertone_certificate::verify`] checks all of it on any machine: in the command
+//! adds the signed documents for a download. [`undertone_certificate::verify()`] checks all of it on any machine: in the command
 //! lines and in the page of the certificate. Nothing here decides about the admission of a job.
 
 mod draft;

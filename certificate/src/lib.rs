@@ -1,5 +1,5 @@
 //! Certificates: the figures that follow from a certificate's other content ([`price`]), and the verification of a
-//! certificate with nothing but its file ([`verify`]).
+//! certificate with nothing but its file ([`verify()`]).
 //!
 //! Pure: no IO, no clock, no database. The server computes the figures with this code when it makes a certificate; the
 //! command lines and the dashboard's page verify with it. The module `browser` (feature `browser`) is the interface of

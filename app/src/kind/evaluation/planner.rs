@@ -129,7 +129,7 @@ fn render_sites(plan: &EvaluationPlan, datasets: &[Dataset]) -> AnyView {
         let name = |field: &str| format!("evaluation[parts][{index}][{field}]");
         let units = words::plural(dataset.test_records, "test recording");
         let size = match dataset.content {
-            DatasetContent::Table => "a table: all rows with a target".to_owned(),
+            DatasetContent::Table => "a table: the rows with a target".to_owned(),
             _ if dataset.test_records > 0 => units,
             _ => "no test split: the whole dataset".to_owned(),
         };

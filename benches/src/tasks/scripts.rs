@@ -60,7 +60,9 @@ fn sign(folder: &Path, review: &str) -> TestResult<String> {
         let mut command = Command::new(workspace::program("undertone-worker")?);
         let output = command.args(["steward-key", "sign", "--key"]).arg(&key).arg(&path).output()?;
         if output.status.success() {
-            return Ok(String::from_utf8(output.stdout)?.trim().to_owned());
+            // The signed document is the last line.
+            let text = String::from_utf8(output.stdout)?;
+            return Ok(text.lines().rfind(|line| !line.trim().is_empty()).ok_or("a signed approval")?.to_owned());
         }
     }
     Err(format!("no key of {} signs the review", keys.display()).into())
@@ -69,7 +71,7 @@ fn sign(folder: &Path, review: &str) -> TestResult<String> {
 /// Raises the lifetime limit of a dataset.
 pub(super) async fn raise_budget(walk: &mut TaskWalk<'_>) -> TestResult<()> {
     walk.press("Datasets").await?;
-    walk.press_in("main td a, main th a", "").await?;
+    walk.press_in("main a[href*='/datasets/']", "").await?;
     walk.press("Raise the limit").await?;
     walk.fill("ε", "40").await?;
     walk.press("Raise the lifetime limit").await?;

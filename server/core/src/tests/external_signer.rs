@@ -107,7 +107,7 @@ fn server_signs_with_a_hardware_module() {
         .output()
         .expect("it starts");
     let output_text = [String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr)].join("\n");
-    assert!(output.status.success() && output_text.contains("1 passed"), "{output_text}");
+    assert!(output.status.success() && output_text.contains("1 passed"), "{}: {output_text}", output.status);
 }
 
 #[ignore = "server_signs_with_a_hardware_module runs it with a place for tokens"]

@@ -2,8 +2,12 @@
 //! block; a session that fails is opened again with the module, once for each request.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::io;
 use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use cryptoki::context::{CInitializeArgs, CInitializeFlags, Pkcs11};
@@ -40,9 +44,15 @@ enum ModuleRequest {
     },
 }
 
+/// How long a closed signer waits for its thread. A module that calls its device may take longer than a stop of the server may.
+const END_LIMIT: Duration = Duration::from_secs(5);
+
 /// The way to the thread that has the module.
 pub(super) struct SigningModule {
-    requests: mpsc::Sender<ModuleRequest>,
+    // None only while the signer is closed.
+    requests: Option<mpsc::Sender<ModuleRequest>>,
+    // Disconnected when the thread has closed its session.
+    ended: Mutex<Receiver<Infallible>>,
 }
 
 impl SigningModule {
@@ -62,8 +72,13 @@ impl SigningModule {
             pin: AuthPin::from(text.lines().next().unwrap_or_default().to_owned()),
         };
         let (requests, waiting) = mpsc::channel(MOST_REQUESTS);
-        std::thread::Builder::new().name("signing module".to_owned()).spawn(move || serve(&token, waiting))?;
-        Ok(Self { requests })
+        let (end, ended) = std::sync::mpsc::channel();
+        let run = move || {
+            serve(&token, waiting);
+            drop(end);
+        };
+        std::thread::Builder::new().name("signing module".to_owned()).spawn(run)?;
+        Ok(Self { requests: Some(requests), ended: Mutex::new(ended) })
     }
 
     async fn ask<T>(
@@ -72,8 +87,24 @@ impl SigningModule {
         answer: oneshot::Receiver<Result<T, HolderError>>,
     ) -> Result<T, HolderError> {
         let is_busy = |_| HolderError::new("the hardware module has not answered the requests before");
-        self.requests.try_send(request).map_err(is_busy)?;
-        answer.await.map_err(|_| HolderError::new("the thread of the hardware module ended"))?
+        let ended = || HolderError::new("the thread of the hardware module ended");
+        self.requests.as_ref().ok_or_else(ended)?.try_send(request).map_err(is_busy)?;
+        answer.await.map_err(|_| ended())?
+    }
+}
+
+/// Waits until the thread has closed its session: a process that ends during a call of a module may crash in it, because the libraries
+/// free their state at exit.
+impl Drop for SigningModule {
+    fn drop(&mut self) {
+        self.requests = None;
+        let ended = self.ended.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if ended.recv_timeout(END_LIMIT) == Err(RecvTimeoutError::Timeout) {
+            tracing::warn!(
+                "the hardware module still has a call after {} s: its session is left open",
+                END_LIMIT.as_secs()
+            );
+        }
     }
 }
 

@@ -24,13 +24,10 @@
 //! y(t) = z(t) − R(Σ C(k) y(t − k)) with R the rounding to a whole step of the grid, and releases x + y. A contribution v at
 //! step s changes y(s) by −v, and then z(s + k), for the same release, by an integer vector that differs from C(k) v by at
 //! most 1 in each coordinate. So S is at most ‖C(t)‖ ‖v‖ + √((b − 1) d) steps of the grid for d coordinates, to which the
-//! site scales its noise ([`BandedEncoder::sensitivity`]). The noise is a discrete Gaussian; for integer shifts its moments
-//! of integer orders are those of the Gaussian, also for shifts that depend on earlier rows.
-//!
-//! **Not proved** is the discrete noise beyond this: prices use fractional orders and the other direction too, from the data
-//! without the unit, with the values of continuous noise. For fixed shifts `mechanism/discrete.rs` proves them; here a shift
-//! depends on earlier rows through R. At the deviations of a site, which are many steps of the grid, we expect a difference
-//! far below the rounding of a price. No theorem here states it.
+//! site scales its noise ([`BandedEncoder::sensitivity`]). The noise is a discrete Gaussian, and a shift depends on earlier
+//! rows through R. `mechanism/discrete.rs` proves that on the grid of a site this costs what continuous noise costs, at all
+//! orders and in both directions ([`crate::mechanism::ln_adaptive_excess`]). The tight (ε, δ) of a closed plan takes noise as
+//! continuous, as for independent noise (`pld.rs`).
 //!
 //! **Steps that are not released.** No vector of them leaves, and their noise is 0 or, after a crash between their seed and
 //! their vector, is in the sums of later steps. In both cases the mechanism is that of all steps without these rows. So a

@@ -16,7 +16,7 @@ mod rare;
 mod sampled;
 mod substituted;
 
-pub use discrete::{ln_grid_excess, poisson_sampled_discrete_gaussian};
+pub use discrete::{ln_adaptive_excess, ln_grid_excess, poisson_sampled_discrete_gaussian};
 pub use distributed::{
     distributed_discrete_gaussian, sensitivity as distributed_sensitivity, spread as distributed_spread,
 };

@@ -59,6 +59,9 @@ fn discrete_noise_costs_as_much_as_continuous_on_every_grid() {
             let excess =
                 undertone_privacy::mechanism::ln_grid_excess(4e9, clip.deviation() as f64, z, 1.0 + 1.0 / 1024.0);
             assert!(excess < -14_000.0, "{bound} {z}: {excess}");
+            let adaptive =
+                undertone_privacy::mechanism::ln_adaptive_excess(32.0 * 4e9, clip.deviation() as f64, z, 1024.0);
+            assert!(adaptive < -10_000.0, "{bound} {z}: {adaptive}");
         }
     }
 }

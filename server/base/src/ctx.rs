@@ -6,6 +6,7 @@ mod checked_callers;
 mod clock;
 mod event_hub;
 mod offer_cache;
+mod part_plans;
 pub(crate) mod random;
 mod receipt_groups;
 mod uploads;
@@ -39,6 +40,7 @@ pub use event_hub::{
     StreamPermit, StreamRefusal, StreamSubject, SubjectState, UpdateReceiver, UpdateSender,
 };
 pub use offer_cache::{CachedOffer, CachedOffers, OfferCache};
+pub use part_plans::{MOST_PART_PLANS, PartPlan, PartPlans, SeriesPlan};
 pub use random::{Random, fingerprint};
 pub use receipt_groups::{
     MOST_GROUP_RECEIPTS, MOST_GROUP_WORKERS, MOST_WAITING_CALLS, ReceiptBatch, ReceiptGroups, VerifiedReceipt,
@@ -57,6 +59,7 @@ pub struct Ctx(
     Arc<ComputePool>,
     Arc<FairQueue>,
     Arc<ReceiptGroups>,
+    Arc<PartPlans>,
 );
 
 /// The parts of a [`Ctx`].
@@ -108,7 +111,8 @@ impl Ctx {
         let readings = Arc::new(FairQueue::new(READING, parts.metrics.queues()));
         let receipts = Arc::new(ReceiptGroups::new(RECEIPTS, parts.metrics.queues()));
         let changes = ChangeNotifier::new();
-        Self(Arc::new(parts), changes, event_hub, Arc::default(), spools, uploads, compute, readings, receipts)
+        let plans = Arc::default();
+        Self(Arc::new(parts), changes, event_hub, Arc::default(), spools, uploads, compute, readings, receipts, plans)
     }
 
     /// Returns the notifier of changes.
@@ -149,6 +153,11 @@ impl Ctx {
     /// Returns the receipts that wait to be counted together.
     pub fn receipt_groups(&self) -> &ReceiptGroups {
         &self.8
+    }
+
+    /// Returns the cache of what manifests plan for participants.
+    pub fn part_plans(&self) -> &PartPlans {
+        &self.9
     }
 
     /// Returns the current time, UTC, to the microsecond.

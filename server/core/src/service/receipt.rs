@@ -2,6 +2,7 @@
 //! release that the manifest plans. Then each is charged to the consortium's ledger, once, in the caller's transaction.
 
 mod group;
+mod plan;
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -18,10 +19,10 @@ use undertone_api::signed::{self, Countersignature, Receipt, Signed};
 use crate::ctx::Ctx;
 use crate::db::Tx;
 use crate::error::Error;
-use crate::model::{countersignature, job, participant, receipt};
+use crate::model::{countersignature, participant, receipt};
 use crate::service::lease::{self, ActiveLease};
 use crate::service::ledger::{self, ProvenRelease};
-use crate::service::{log, question, site_key};
+use crate::service::{log, site_key};
 
 /// SHA-256 of the empty string, hex: the predecessor that the first receipt of a chain names.
 const NOTHING: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
@@ -64,6 +65,7 @@ impl VerifiedReceipts {
 /// # Errors
 /// `bad_signature` when one was not signed by the right key.
 pub async fn prove(
+    ctx: &Ctx,
     connection: &impl ConnectionTrait,
     worker: WorkerId,
     receipts: &[Signed],
@@ -82,15 +84,11 @@ pub async fn prove(
             signed.open(keys.key_of_receipt(claimed.sequence)).map_err(|error| bad(error.to_string()))?;
         let part = match parts.entry((document.job, document.dataset)) {
             Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(place) => {
-                let job = job::Entity::find_by_id(document.job.0).one(connection).await?;
-                let key = (document.job.0, document.dataset.0);
-                place.insert((job, participant::Entity::find_by_id(key).one(connection).await?))
-            }
+            Entry::Vacant(place) => place.insert(plan::find(ctx, connection, document.job, document.dataset).await?),
         };
         let foreseen = match part {
-            (Some(job), Some(part)) => foreseen(job, part, worker, &document),
-            _ => Err("the receipt names a job and a dataset that do not belong together"),
+            Some(part) => plan::compare(part, worker, &document),
+            None => Err("the receipt names a job and a dataset that do not belong together"),
         };
         proven.receipts.push(CheckedReceipt { document, digest: signed.digest(), foreseen });
     }
@@ -103,14 +101,15 @@ pub async fn prove(
 /// # Errors
 /// `lease_lost`, and as `accept`.
 pub async fn countersign(ctx: &Ctx, worker: WorkerId, lease: &str, receipts: &[Signed]) -> Result<Vec<Signed>, Error> {
-    let (held, _) = lease::at_work(ctx.db.read(), worker, lease).await?;
+    let held = lease::find_lease(ctx.db.read(), worker, lease).await?;
     // A receipt that is invalid now is verified again in the transaction, and rejected there.
-    let proven = prove(ctx.db.read(), worker, receipts).await.ok();
+    let proven = prove(ctx, ctx.db.read(), worker, receipts).await.ok();
     if let Some(batch) = proven.as_ref().and_then(|verified| group::batch(&held, lease, receipts, verified))
         && let Some(countersigned) = Box::pin(group::count(ctx, batch)).await?
     {
         return Ok(countersigned);
     }
+    lease::at_work(ctx.db.read(), worker, lease).await?;
     ctx.db
         .write("countersign receipts", async |tx| {
             let countersigned = accept_proven(ctx, tx, worker, receipts, proven.as_ref()).await?;
@@ -154,7 +153,7 @@ pub(crate) async fn accept_proven(
     let proven = match proven {
         Some(proven) if holds => proven,
         _ => {
-            again = prove(tx, worker, receipts).await?;
+            again = prove(ctx, tx, worker, receipts).await?;
             &again
         }
     };
@@ -281,60 +280,6 @@ pub(crate) async fn pays_for(
         .filter(receipt::Column::Series.eq(series))
         .filter(receipt::Column::Round.eq(round as i32));
     Ok(receipts.count(connection).await? > 0)
-}
-
-/// Compares a receipt with the manifest that it names. The compared columns of both rows are written once, when the job
-/// is proposed.
-fn foreseen(
-    job: &job::Model,
-    part: &participant::Model,
-    worker: WorkerId,
-    receipt: &Receipt,
-) -> Result<PlannedRelease, &'static str> {
-    if receipt.worker != worker {
-        return Err("the receipt is another worker's");
-    }
-    if job.digest != receipt.manifest {
-        return Err("the receipt was made under another manifest");
-    }
-    if part.worker_id != worker.0 || part.lineage_id != receipt.lineage.0 {
-        return Err("the receipt names a dataset that the manifest gives to another worker or lineage");
-    }
-    let Some(charge) = part.charge.as_deref() else {
-        return Err("the manifest charges nothing for this dataset");
-    };
-    if (charge.unit, charge.adjacency) != (receipt.unit, receipt.adjacency) {
-        return Err("the receipt is for another privacy unit than the manifest");
-    }
-    let planned = &*job.series;
-    let foreseen = planned.iter().find(|planned| planned.series.name == receipt.series).is_some_and(|planned| {
-        planned.release_of(receipt.dataset) == Some(&receipt.event)
-            && (1..=planned.series.rounds).contains(&receipt.round)
-            // A round of releases that are charged together is released once.
-            && if receipt.event.whole_releases().is_some() { receipt.attempt == 1 } else { receipt.attempt >= 1 }
-    });
-    // A pool of questions is the whole charge of its participant, once.
-    let foreseen = foreseen
-        || question::read_plan(job).is_some_and(|questions| {
-            questions.series == receipt.series
-                && questions.asking.contains(&receipt.dataset)
-                && charge.event == receipt.event
-                && receipt.round == 1
-                && receipt.attempt >= 1
-        });
-    // So is a release to a recipient outside the consortium, which is never sent to this server.
-    let foreseen = foreseen
-        || job.spec.external_release().is_some_and(|outside| {
-            outside.series == receipt.series
-                && outside.sending.contains(&receipt.dataset)
-                && charge.event == receipt.event
-                && receipt.round == 1
-                && receipt.attempt >= 1
-        });
-    if !foreseen {
-        return Err("the receipt's release is not the one that the manifest foresees");
-    }
-    Ok(if charge.event == receipt.event { PlannedRelease::Charged } else { PlannedRelease::Beside })
 }
 
 /// Counts a release of the participant's charge.

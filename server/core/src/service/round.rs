@@ -248,7 +248,7 @@ impl VectorUpload {
         }
         // Signatures and manifests are verified before the writer's turn; a receipt that is invalid now is verified
         // again in it, and rejected.
-        let proven = receipt::prove(ctx.db.read(), worker, &header.receipts).await.ok();
+        let proven = receipt::prove(ctx, ctx.db.read(), worker, &header.receipts).await.ok();
         let (accepted, countersignatures) = ctx
             .db
             .write("accept submission", async |tx| {

@@ -259,7 +259,7 @@ impl BenchClient {
             refusals: JsonColumn::new(Vec::new())?,
             report: None,
             created_at: ctx.now(),
-            started_at: None,
+            started_at: Some(ctx.now()),
             finished_at: None,
             asks: false,
             answer_by: None,

@@ -1,6 +1,7 @@
 #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use futures::future::join_all;
 use sea_orm::{EntityTrait as _, PaginatorTrait as _};
@@ -9,7 +10,7 @@ use undertone_api::problem::Code;
 use undertone_api::signed::{Countersignature, Signed};
 
 use super::{batch, count_group};
-use crate::ctx::{Ctx, ReceiptBatch};
+use crate::ctx::{Ctx, PartPlan, ReceiptBatch};
 use crate::error::Error;
 use crate::model::{account, countersignature, ledger_entry, log_head, log_leaf, participant, receipt, reservation};
 use crate::service::receipt::{countersign, prove};
@@ -44,7 +45,7 @@ impl GroupSites {
         let ctx = &self.world.ctx;
         let (worker, token) = (self.world.sites[site].worker, &self.tokens[site]);
         let held = lease::find_lease(ctx.db.read(), worker, token).await.unwrap();
-        let verified = prove(ctx.db.read(), worker, receipts).await.unwrap();
+        let verified = prove(ctx, ctx.db.read(), worker, receipts).await.unwrap();
         batch(&held, token, receipts, &verified).unwrap()
     }
 
@@ -157,13 +158,29 @@ on_both! {
         assert_eq!(rows(&app.ctx).await, before);
     }
 
+    async fn plan_of_a_started_job_is_read_once(app: &TestApp) {
+        let mut sites = GroupSites::new(&app.ctx, 1, 2).await;
+        let part = (sites.job.summary.id, sites.world.sites[1].dataset);
+        let plans = app.ctx.part_plans();
+        let first = sites.next(1, 1).await;
+        let plan = plans.get(part).expect("kept");
+        assert_eq!(sites.count(&[first]).await.iter().flatten().count(), 1);
+        // A plan of another lineage refuses the next receipt: nothing else was read.
+        let other = PartPlan { lineage: app.ctx.id(), ..(*plan).clone() };
+        plans.keep(part, Arc::new(other));
+        let receipt = sites.sign(1, 2);
+        let worker = sites.world.sites[1].worker;
+        let verified = prove(&app.ctx, app.ctx.db.read(), worker, std::slice::from_ref(&receipt)).await.unwrap();
+        assert!(verified.receipts[0].foreseen.is_err());
+    }
+
     async fn number_that_no_row_can_have_joins_no_group(app: &TestApp) {
         let mut sites = GroupSites::new(&app.ctx, 1, 2).await;
         let receipt = sites.world.sites[1].receipt(&sites.job, 1, u32::MAX);
         let read = app.ctx.db.read();
         let (worker, token) = (sites.world.sites[1].worker, &sites.tokens[1]);
         let held = lease::find_lease(read, worker, token).await.unwrap();
-        let verified = prove(read, worker, std::slice::from_ref(&receipt)).await.unwrap();
+        let verified = prove(&app.ctx, read, worker, std::slice::from_ref(&receipt)).await.unwrap();
         assert!(batch(&held, token, std::slice::from_ref(&receipt), &verified).is_none());
         let refused = countersign(&app.ctx, worker, token, &[receipt]).await.unwrap_err();
         assert_eq!(refused.code(), Code::BadSignature);

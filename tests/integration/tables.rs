@@ -137,6 +137,8 @@ async fn the_model_is_used_at_a_site(stage: &TestConsortium, job: &Job, accuracy
     fs::write(&rows, "ward,age\na,95\na,5\n")?;
     let (rows, output) = (rows.to_str().ok_or("UTF-8")?, predictions.to_str().ok_or("UTF-8")?);
     site.command(&["predict", path, rows, "--output", output])?;
+    let refused = site.command(&["predict", path, rows, "--output", rows]).err().ok_or("no input is overwritten")?;
+    assert!(refused.to_string().contains("--output names the input") && fs::read_to_string(rows)?.contains("a,95"));
     let predictions = fs::read_to_string(&predictions)?;
     let values: Vec<&str> = predictions.lines().skip(1).filter_map(|line| line.split(',').nth(1)).collect();
     assert_eq!(values, ["true", "false"], "{predictions}");

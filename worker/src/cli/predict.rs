@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
@@ -42,6 +42,9 @@ impl PredictCommand {
             Some(classifier) => PredictionModel::Queries(Box::new(classifier)),
             None => PredictionModel::Rows(Box::new(RowModel::read(&self.model)?.ok_or(EvaluationError::SpeechModel)?)),
         };
+        if let Some(input) = self.input.iter().find(|input| is_same_file(input, &self.output)) {
+            return Err(EvaluationError::OutputIsInput(input.clone()).into());
+        }
         let sources = SourceOptions::Files { paths: self.input.clone(), format: None };
         let file =
             File::create(&self.output).map_err(|source| EvaluationError::File { path: self.output.clone(), source })?;
@@ -59,6 +62,11 @@ impl PredictCommand {
         )?;
         Ok(())
     }
+}
+
+/// Returns whether both paths lead to one existing file.
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
 }
 
 /// A model of either kind.

@@ -52,6 +52,9 @@ pub enum EvaluationError {
         "the model reads rows of tables, not speech: use it with `undertone-worker evaluate` or `predict` on a table"
     )]
     RowModel,
+    /// A command would overwrite its own input.
+    #[error("--output names the input {0}: name another file")]
+    OutputIsInput(PathBuf),
     /// The file is a damaged classifier of queries.
     #[error("{0}: download the file again")]
     Classifier(#[source] ClassifierFileError),

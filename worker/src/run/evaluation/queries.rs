@@ -60,7 +60,7 @@ impl QueryClassifier {
             loop {
                 let text = match source.next_row(&mut row).map_err(EvaluationError::Table)? {
                     SourceStep::End => break,
-                    SourceStep::Rejected(reason) => Err(reason),
+                    SourceStep::Rejected(reason) => Err(reason.to_string()),
                     SourceStep::Row => take_text(&mut row),
                 };
                 match text {
@@ -85,7 +85,7 @@ impl QueryClassifier {
             // Rows that cannot be used were not in the pass.
             let label = if text.is_ok() { labels.next() } else { None };
             let cells = match (text, label) {
-                (Err(reason), _) => format!(",,{}", quote_cell(&reason.to_string())),
+                (Err(reason), _) => format!(",,{}", quote_cell(&reason)),
                 (Ok(_), Some(found)) => {
                     let name = self.0.labels().get(usize::from(found.label)).map_or("", String::as_str);
                     format!("{},{:.6},", quote_cell(name), found.probability)
@@ -99,19 +99,20 @@ impl QueryClassifier {
 }
 
 /// The number of a line, and its text or the reason why it has none.
-type TextOfLine = (u64, Result<String, RejectReason>);
+type TextOfLine = (u64, Result<String, String>);
 
-/// Takes the text of a row.
-fn take_text(row: &mut SourceRow) -> Result<String, RejectReason> {
-    match row.values.first_mut().map(std::mem::take) {
-        Some(SourceValue::Text(text)) => Ok(text),
-        Some(SourceValue::LongText) => Err(RejectReason::LongText),
-        Some(SourceValue::Missing) | None => Ok(String::new()),
-        Some(SourceValue::Boolean(value)) => Ok(value.to_string()),
-        Some(SourceValue::Integer(value)) => Ok(value.to_string()),
-        Some(SourceValue::Real(value)) => Ok(value.to_string()),
-        Some(_) => Err(RejectReason::Encoding),
-    }
+/// Takes the text of a row, or the reason why it has none.
+fn take_text(row: &mut SourceRow) -> Result<String, String> {
+    let text = match row.values.first_mut().map(std::mem::take) {
+        Some(SourceValue::Text(text)) => text,
+        Some(SourceValue::LongText) => return Err(RejectReason::LongText.to_string()),
+        Some(SourceValue::Missing) | None => String::new(),
+        Some(SourceValue::Boolean(value)) => value.to_string(),
+        Some(SourceValue::Integer(value)) => value.to_string(),
+        Some(SourceValue::Real(value)) => value.to_string(),
+        Some(_) => return Err(RejectReason::Encoding.to_string()),
+    };
+    if text.trim().is_empty() { Err("without a text".to_owned()) } else { Ok(text) }
 }
 
 #[cfg(test)]
@@ -149,11 +150,13 @@ mod tests {
     fn each_text_has_its_label_or_a_reason() {
         let folder = tempfile::tempdir().unwrap();
         let long = "x".repeat(2000);
-        let text = predict(folder.path(), "query", &format!("id,query\n7,play some jazz\n8,{long}\n9,rain\n")).unwrap();
+        let text =
+            predict(folder.path(), "query", &format!("id,query\n7,play some jazz\n8,{long}\n9,rain\n10,  \n")).unwrap();
         let lines: Vec<&str> = text.lines().collect();
         let (_, classifier) = write_classifier(folder.path());
-        assert_eq!((lines.len(), lines[0]), (4, "line,label,probability,problem"));
+        assert_eq!((lines.len(), lines[0]), (5, "line,label,probability,problem"));
         assert_eq!(lines[2], "3,,,with a text that is too long");
+        assert_eq!(lines[4], "5,,,without a text");
         for (line, number, query) in [(lines[1], 2, "play some jazz"), (lines[3], 4, "rain")] {
             let own = classifier.classify_local(&[query])[0];
             let label = ["\"play, music\"", "weather"][usize::from(own.label)];

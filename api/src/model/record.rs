@@ -44,10 +44,12 @@ impl ModelRecord {
     /// The most models in [`Self::continued_by`].
     pub const MOST_CONTINUATIONS: usize = 100;
 
-    /// Returns whether the model follows from public data alone.
+    /// Returns whether the model and all versions before it follow from public data alone.
     pub fn is_of_public_data(&self) -> bool {
-        self.file.source == Some(ModelSource::Public)
-            || self.datasets.iter().all(|dataset| dataset.visibility == Visibility::Public)
+        let earlier = self.line.split_last().map_or(&[][..], |(_, earlier)| earlier);
+        earlier.iter().all(|version| version.source == ModelSource::Public)
+            && (self.file.source == Some(ModelSource::Public)
+                || self.datasets.iter().all(|dataset| dataset.visibility == Visibility::Public))
     }
 }
 

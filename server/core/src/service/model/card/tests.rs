@@ -121,6 +121,10 @@ fn card_says_what_is_not_protected() {
     record.file.source = Some(ModelSource::Public);
     record.privacy.clear();
     assert!(render_card(&record, "").contains("from public data alone"));
+    // An earlier version of private data without a certificate is no public data.
+    record.line[0].source = ModelSource::Private;
+    assert!(render_card(&record, "").contains("No certificate of this model"));
+    record.line[0].source = ModelSource::Public;
     record.file.source = Some(ModelSource::Private);
     assert!(render_card(&record, "").contains("no guarantee is stated"));
     record.privacy = example().privacy;

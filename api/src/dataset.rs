@@ -54,6 +54,16 @@ impl DatasetContent {
             Self::Table => "table",
         }
     }
+
+    /// Returns what a dataset contains, after the verb "contains".
+    pub const fn noun(self) -> &'static str {
+        match self {
+            Self::Speech => "speech",
+            Self::Queries => "queries",
+            Self::Recordings => "recordings",
+            Self::Table => "the rows of a table",
+        }
+    }
 }
 
 /// An approximate size: 1, 2 or 5 times a power of ten. Every division by n uses this number.

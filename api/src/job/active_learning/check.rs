@@ -95,7 +95,7 @@ fn check_tests(spec: &Spec, datasets: &[Dataset], say: &mut impl FnMut(&str, Str
         };
         let name = &dataset.name;
         if dataset.content != DatasetContent::Queries {
-            say(&at("dataset"), format!("`{name}` is of {}; measure on labelled queries", dataset.content.label()));
+            say(&at("dataset"), format!("`{name}` contains {}; measure on labelled queries", dataset.content.noun()));
         } else if dataset.visibility != Visibility::Public {
             say(&at("dataset"), format!("`{name}` is not public: measure on it with noise, as `private_test`"));
         } else {

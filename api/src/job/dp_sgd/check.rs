@@ -100,13 +100,13 @@ fn find_dataset(datasets: &[Dataset], id: DatasetId) -> Option<&Dataset> {
 /// Checks that the dataset has what the model reads: frames of speech, or rows of a table.
 fn check_content(spec: &Spec, dataset: &Dataset, field: &str, say: &mut impl FnMut(&str, String)) {
     let name = &dataset.name;
-    let content = dataset.content.label();
+    let content = dataset.content.noun();
     if spec.model.rows.is_some() {
         if dataset.content != DatasetContent::Table {
-            say(field, format!("`{name}` is of {content}; a model of rows is trained and measured on tables"));
+            say(field, format!("`{name}` contains {content}; a model of rows is trained and measured on tables"));
         }
     } else if dataset.content != DatasetContent::Speech {
-        say(field, format!("`{name}` is of {content}; an acoustic model is trained and measured on speech"));
+        say(field, format!("`{name}` contains {content}; an acoustic model is trained and measured on speech"));
     }
 }
 

@@ -72,11 +72,14 @@ fn check_participants(spec: &Spec, datasets: &[Dataset], say: &mut impl FnMut(&s
         let content = dataset.content;
         match lead {
             Some(lead) if lead.content != content => {
-                let (own, leads) = (content.label(), lead.content.label());
-                say(&field, format!("`{name}` is of {own}, and `{}` of {leads}: all are of one content", lead.name));
+                let (own, leads) = (content.noun(), lead.content.noun());
+                say(&field, format!("`{name}` contains {own}, and `{}` {leads}: all are of one content", lead.name));
             }
             None if !matches!(content, DatasetContent::Speech | DatasetContent::Table) => {
-                say(&field, format!("`{name}` is of {}; a model is evaluated on speech or on tables", content.label()));
+                say(
+                    &field,
+                    format!("`{name}` contains {}; a model is evaluated on speech or on tables", content.noun()),
+                );
             }
             _ => {}
         }

@@ -45,8 +45,8 @@ fn check_dataset(dataset: Option<&Dataset>, say: &mut impl FnMut(&str, String)) 
         say(
             "participant.dataset",
             format!(
-                "`{name}` is of {}; recordings are transcribed: register them as a dataset of recordings",
-                of.label()
+                "`{name}` contains {}; recordings are transcribed: register them as a dataset of recordings",
+                of.noun()
             ),
         );
     } else if dataset.visibility != Visibility::Public && !dataset.keeps_apart(PrivacyUnit::Words) {

@@ -50,7 +50,7 @@ fn check_dataset(spec: &Spec, index: usize, dataset: &Dataset, field: &str, say:
     let name = &dataset.name;
     let public = dataset.visibility == Visibility::Public;
     if dataset.content != DatasetContent::Queries {
-        say(field, format!("`{name}` is of {}; questions are asked of query logs", dataset.content.label()));
+        say(field, format!("`{name}` contains {}; questions are asked of query logs", dataset.content.noun()));
         return;
     }
     let leads_privately = index == 0 && spec.private_lead.is_some();

@@ -34,7 +34,7 @@ pub(super) fn check(spec: &Spec, datasets: &[Dataset], say: &mut impl FnMut(&str
     };
     let name = &dataset.name;
     if dataset.content != DatasetContent::Queries {
-        say(&at("dataset"), format!("`{name}` is of {}; measure on labelled queries", dataset.content.label()));
+        say(&at("dataset"), format!("`{name}` contains {}; measure on labelled queries", dataset.content.noun()));
     } else if dataset.visibility == Visibility::Public {
         say(&at("dataset"), format!("`{name}` is public and needs no noise: name it in `tests`"));
     } else {

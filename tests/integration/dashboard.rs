@@ -206,6 +206,7 @@ async fn watch(visitor: &PageVisitor) -> TestResult<()> {
     let browser = &visitor.browser;
     browser.see(".result", "public + private by DP-SGD").await?;
     browser.see(".connection", "Job ended").await?;
+    browser.see(".decisions-now", "Signed privacy cost").await?;
     browser.see(".party-list", "24 of 28 releases paid").await?;
     // SVG elements have no inner text.
     let label = "return Array.from(document.querySelectorAll('.chart .label'), e => e.textContent).join()";

@@ -56,13 +56,14 @@ pub(crate) fn job() -> AnyView {
         let facts = kind::facts(&job.spec);
         let asks = kind::has_questions(&job.spec) && viewer::answers(member);
         let certified = render_certificate_link(consortium, &job);
+        let result_links = has_certificate(&job).then(|| render_result_links(consortium, id));
         let origin = job.initial_model.as_ref().map(|origin| render_origin(consortium, origin));
         let summary = job.summary.clone();
         Ok(PageContent::new(
             summary.title,
             view! {
                 <LiveJob job=id first>
-                    <div class="decisions-now" data-live="decisions">{refusal}{decisions}</div>
+                    <div class="decisions-now" data-live="decisions">{refusal}{decisions}{result_links}</div>
                 </LiveJob>
                 {plan_links}
                 {rehearsals}
@@ -97,10 +98,26 @@ fn render_origin(consortium: ConsortiumId, origin: &ModelOrigin) -> AnyView {
     .into_any()
 }
 
+/// Returns whether the job is over and has a certificate.
+fn has_certificate(job: &Job) -> bool {
+    let released = job.participants.iter().any(|party| party.releases > 0);
+    job.summary.state == JobState::Finished || (job.summary.state.is_over() && released)
+}
+
+/// Renders the links to what the job leaves, in sight without scrolling.
+fn render_result_links(consortium: ConsortiumId, id: JobId) -> AnyView {
+    view! {
+        <div class="actions">
+            <a class="button" href=crate::path::report(consortium, id)>"Full results"</a>
+            <a class="button" href=crate::path::certificate(consortium, id)>"Signed privacy cost"</a>
+        </div>
+    }
+    .into_any()
+}
+
 /// Renders the link to the certificate, or the time of its creation.
 fn render_certificate_link(consortium: ConsortiumId, job: &Job) -> AnyView {
-    let released = job.participants.iter().any(|party| party.releases > 0);
-    if job.summary.state == JobState::Finished || (job.summary.state.is_over() && released) {
+    if has_certificate(job) {
         return view! { <a href=crate::path::certificate(consortium, job.summary.id)>"Signed privacy cost"</a> }
             .into_any();
     }

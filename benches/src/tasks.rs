@@ -75,7 +75,7 @@ async fn measure(report: &mut Report) -> TestResult<()> {
             let (cost, problem) = match outcome {
                 Ok(()) => (walk.finish(), None),
                 Err(error) => {
-                    (TaskCost { dead_ends: walk.cost().dead_ends.max(1), ..walk.finish() }, Some(error.to_string()))
+                    (TaskCost { dead_ends: walk.cost().dead_ends.max(1), ..walk.finish() }, Some(describe(&*error)))
                 }
             };
             let height = browser.run("return innerHeight", Vec::new()).await?.as_f64().unwrap_or(1.0);
@@ -96,6 +96,11 @@ async fn measure(report: &mut Report) -> TestResult<()> {
         }
     }
     Ok(())
+}
+
+/// Returns an error with its causes.
+fn describe(error: &dyn std::error::Error) -> String {
+    std::iter::successors(Some(error), |error| error.source()).map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 fn tell(report: &mut Report, line: serde_json::Value) -> TestResult<()> {

@@ -79,7 +79,7 @@ fn check_participants(spec: &Spec, datasets: &[Dataset], say: &mut impl FnMut(&s
         };
         let name = &dataset.name;
         if dataset.content != DatasetContent::Table {
-            say(&field, format!("`{name}` is of {}; choose a table", dataset.content.label()));
+            say(&field, format!("`{name}` contains {}; choose a table", dataset.content.noun()));
         }
         if dataset.visibility != Visibility::Public && !dataset.keeps_apart(spec.unit) {
             say("unit", format!("`{name}` does not keep these units apart; add the table with a column of units"));
@@ -166,6 +166,13 @@ fn check_measure(path: &str, measure: &AggregateMeasure, say: &mut impl FnMut(&s
             let distinct: HashSet<&String> = columns.iter().collect();
             if !(least..=most).contains(&columns.len()) || distinct.len() < columns.len() {
                 say(&format!("{path}.columns"), format!("{least} to {most} columns, each once"));
+            }
+        }
+        AggregateMeasure::LinearRegression { target, features } => {
+            let most = COVARIANCE.1 - 1;
+            let distinct: HashSet<&String> = features.iter().chain([target]).collect();
+            if !(1..=most).contains(&features.len()) || distinct.len() <= features.len() {
+                say(&format!("{path}.features"), format!("1 to {most} columns, each once and without the target"));
             }
         }
         _ => {}

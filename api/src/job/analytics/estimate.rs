@@ -12,6 +12,7 @@
 
 mod covariance;
 pub(super) mod drift;
+mod regression;
 pub(super) mod survival;
 
 use serde::{Deserialize, Serialize};
@@ -144,6 +145,7 @@ impl<'a> CellSums<'a> {
             (AggregateMeasure::Quantiles { probabilities, .. }, Some(kind)) => self.quantiles(kind, probabilities),
             (AggregateMeasure::Survival { edges, .. }, Some(_)) => self.survival(edges),
             (AggregateMeasure::Covariance { .. }, Some(_)) => self.covariance(columns),
+            (AggregateMeasure::LinearRegression { .. }, Some(_)) => self.regression(columns),
             (_, None) => Vec::new(),
         }
     }

@@ -17,7 +17,8 @@ use crate::job::evaluation::NORMAL_95;
 /// with one row of each unit, and for a mean half-way between the middle and an end of its range. Quantiles are stated as
 /// the error of their rank, in rows. A survival curve is stated at its greatest error, if half of the rows have the
 /// event, evenly over the intervals, and no time is censored; 1 where the noise would hide the curve. A covariance matrix
-/// is stated at the error of a correlation near 0, of columns whose deviation is a quarter of their range.
+/// is stated at the error of a correlation near 0, of columns whose deviation is a quarter of their range; so is a linear
+/// regression, where it is that of a coefficient near 0 with each column in units of its deviation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ExpectedError {
@@ -116,11 +117,14 @@ impl Spec {
                 deviation(0) * levels.sqrt()
             }
             AggregateMeasure::Survival { edges, .. } => expected_survival(edges.len() - 1, rows, deviation(0)),
-            AggregateMeasure::Covariance { .. } => match own.get(2).map(|block| &block.statistic) {
-                // Of a correlation near 0, with variances of a quarter of the squared span.
-                Some(BlockStatistic::Products { most, .. }) => 4.0 * deviation(2) / (*most as f64 * rows),
-                _ => 0.0,
-            },
+            AggregateMeasure::Covariance { .. } | AggregateMeasure::LinearRegression { .. } => {
+                match own.get(2).map(|block| &block.statistic) {
+                    // Of a correlation near 0, with variances of a quarter of the squared span; so also of a coefficient near 0
+                    // of columns in units of their deviations, for features without correlations.
+                    Some(BlockStatistic::Products { most, .. }) => 4.0 * deviation(2) / (*most as f64 * rows),
+                    _ => 0.0,
+                }
+            }
         };
         NORMAL_95 * error
     }

@@ -191,6 +191,15 @@ pub enum AggregateMeasure {
         #[cfg_attr(feature = "openapi", schema(min_items = 2, max_items = 16))]
         columns: Vec<String>,
     },
+    /// The linear regression of a column of numbers on others by least squares, over the rows with a value in each: a
+    /// coefficient for each feature, the intercept, and the share of the target's variance that the features explain.
+    LinearRegression {
+        /// The column to explain.
+        target: String,
+        /// The columns that explain it, each once and without the target: 1 to 15.
+        #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 15))]
+        features: Vec<String>,
+    },
 }
 
 const fn usual_levels() -> u32 {
@@ -210,6 +219,9 @@ impl AggregateMeasure {
             | Self::Quantiles { column, .. } => vec![column],
             Self::Survival { time, event, .. } => vec![time, event],
             Self::Covariance { columns } => columns.iter().map(String::as_str).collect(),
+            Self::LinearRegression { target, features } => {
+                std::iter::once(target).chain(features).map(String::as_str).collect()
+            }
         }
     }
 
@@ -225,6 +237,7 @@ impl AggregateMeasure {
             Self::Quantiles { .. } => "quantiles",
             Self::Survival { .. } => "survival",
             Self::Covariance { .. } => "covariance",
+            Self::LinearRegression { .. } => "linear_regression",
         };
         let columns = self.columns();
         let columns = if columns.is_empty() { "*".to_owned() } else { columns.join(", ") };

@@ -121,6 +121,15 @@ fn limits_name_their_fields() {
     assert_eq!(fields(&covariance(&["age"])), ["spec.queries.0.aggregates.1.columns"]);
     assert_eq!(fields(&covariance(&["age", "age"])), ["spec.queries.0.aggregates.1.columns"]);
     assert_eq!(fields(&covariance(&["age", "visit"])), ["spec.queries.0.aggregates.1"]);
+    let regression = |features: &[&str]| {
+        let (target, features) = ("age".to_owned(), features.iter().map(|one| (*one).to_owned()).collect());
+        changed(|spec| spec.queries[0].aggregates[1].measure = AggregateMeasure::LinearRegression { target, features })
+    };
+    assert_eq!(fields(&regression(&["glucose"])), [""; 0]);
+    for features in [&[][..], &["age"], &["glucose", "glucose"]] {
+        assert_eq!(fields(&regression(features)), ["spec.queries.0.aggregates.1.features"]);
+    }
+    assert_eq!(fields(&regression(&["visit"])), ["spec.queries.0.aggregates.1"]);
     let survival =
         AggregateMeasure::Survival { time: "age".to_owned(), event: "sex".to_owned(), edges: vec![0.0, 9.0] };
     let survival = changed(|spec| spec.queries[0].aggregates[1].measure = survival);

@@ -169,7 +169,7 @@ fn render_queries(plan: &AnalyticsPlan, datasets: &[Dataset], consortium: Consor
             <legend>"Queries"</legend>
             {templates}
             {render_text("analytics[sql]", "SQL", plan.sql.clone(), "SELECT count(*), avg(age) FROM rows WHERE age >= 18 GROUP BY sex", 8)}
-            <p class="hint">"count, sum, avg, variance, histogram(column, edges…), median, quantiles(column, p…), survival(time, event, edges…), covariance(column, column…); WHERE; GROUP BY columns of categories, bucket(column, edges…), date_trunc('month', column), and site() for the numbers of each site on its own."</p>
+            <p class="hint">"count, sum, avg, variance, histogram(column, edges…), median, quantiles(column, p…), survival(time, event, edges…), covariance(column, column…), linear_regression(target, feature…); WHERE; GROUP BY columns of categories, bucket(column, edges…), date_trunc('month', column), and site() for the numbers of each site on its own."</p>
             {columns}
             {render_number("analytics[rows]".to_owned(), "Rows of a unit in one group", f64::from(plan.rows), (1.0, 1000.0), true)}
             {render_number("analytics[groups]".to_owned(), "Groups of a unit", f64::from(plan.groups), (1.0, 1000.0), true)}

@@ -19,7 +19,7 @@ const SWEEPS: usize = 30;
 
 /// The derivatives of a number, times the deviation of the noise of each sum.
 #[derive(Debug, Clone)]
-struct Gradient {
+pub(super) struct Gradient {
     rows: f64,
     sums: Vec<f64>,
     /// Of the products, by their position in the block.
@@ -27,13 +27,13 @@ struct Gradient {
 }
 
 impl Gradient {
-    fn norm(&self) -> f64 {
+    pub(super) fn norm(&self) -> f64 {
         let all = self.sums.iter().chain(&self.products).chain([&self.rows]);
         all.map(|slope| slope * slope).sum::<f64>().sqrt()
     }
 
     /// Adds `factor` times another gradient.
-    fn add(&mut self, factor: f64, other: &Self) {
+    pub(super) fn add(&mut self, factor: f64, other: &Self) {
         self.rows += factor * other.rows;
         self.sums.iter_mut().zip(&other.sums).for_each(|(own, other)| *own += factor * other);
         self.products.iter_mut().zip(&other.products).for_each(|(own, other)| *own += factor * other);
@@ -41,15 +41,16 @@ impl Gradient {
 }
 
 /// The noisy moments of the columns, each in units of its span.
-struct Moments<'a> {
-    columns: &'a [CentredColumn],
-    rows: (f64, f64),
+pub(super) struct Moments<'a> {
+    pub(super) columns: &'a [CentredColumn],
+    /// The number of rows, and the deviation of its noise.
+    pub(super) rows: (f64, f64),
     sums: (Vec<f64>, f64),
     products: (Vec<f64>, f64),
 }
 
 impl Moments<'_> {
-    const fn count(&self) -> usize {
+    pub(super) const fn count(&self) -> usize {
         self.columns.len()
     }
 
@@ -58,15 +59,30 @@ impl Moments<'_> {
         first * self.count() - first * (first + 1) / 2 + second
     }
 
-    fn covariance(&self, first: usize, second: usize) -> f64 {
+    pub(super) fn covariance(&self, first: usize, second: usize) -> f64 {
         let rows = self.rows.0;
         self.products.0[self.position(first, second)] / rows - self.sums.0[first] * self.sums.0[second] / (rows * rows)
     }
 
-    fn gradient(&self, first: usize, second: usize) -> Gradient {
+    /// Returns the mean of a column around its middle.
+    pub(super) fn mean(&self, place: usize) -> f64 {
+        self.sums.0[place] / self.rows.0
+    }
+
+    pub(super) fn mean_gradient(&self, place: usize) -> Gradient {
+        let mut gradient = self.no_gradient();
+        gradient.rows = -self.rows.1 * self.mean(place) / self.rows.0;
+        gradient.sums[place] = self.sums.1 / self.rows.0;
+        gradient
+    }
+
+    pub(super) fn no_gradient(&self) -> Gradient {
+        Gradient { rows: 0.0, sums: vec![0.0; self.count()], products: vec![0.0; self.products.0.len()] }
+    }
+
+    pub(super) fn gradient(&self, first: usize, second: usize) -> Gradient {
         let rows = self.rows.0;
-        let mut gradient =
-            Gradient { rows: 0.0, sums: vec![0.0; self.count()], products: vec![0.0; self.products.0.len()] };
+        let mut gradient = self.no_gradient();
         let (one, other) = (self.sums.0[first], self.sums.0[second]);
         let product = self.products.0[self.position(first, second)];
         gradient.rows = self.rows.1 * (2.0 * one * other / rows - product) / (rows * rows);
@@ -97,7 +113,7 @@ impl Moments<'_> {
 }
 
 impl CellSums<'_> {
-    fn read_moments(&self) -> Option<Moments<'_>> {
+    pub(super) fn read_moments(&self) -> Option<Moments<'_>> {
         let [(_, rows, rows_noise), (sums, sum, sum_noise), (products, product, product_noise)] = &self.blocks[..]
         else {
             return None;
@@ -186,11 +202,25 @@ fn around(
     }
 }
 
-/// Returns the nearest positive semidefinite matrix, from the eigenvectors by Jacobi's rotations (Golub and Van Loan
-/// 2013, algorithm 8.5.2).
+/// Returns the nearest positive semidefinite matrix.
 fn project(matrix: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
     let count = matrix.len();
-    let mut values = matrix.clone();
+    let (values, vectors) = diagonalize(&matrix);
+    if values.iter().all(|value| *value >= 0.0) {
+        return matrix;
+    }
+    let entry = |row: usize, column: usize| {
+        let term = |place: usize| values[place].max(0.0) * vectors[row][place] * vectors[column][place];
+        (0..count).map(term).sum::<f64>()
+    };
+    (0..count).map(|row| (0..count).map(|column| entry(row, column)).collect()).collect()
+}
+
+/// Returns the eigenvalues of a symmetric matrix, and its eigenvectors as columns, by Jacobi's rotations (Golub and Van Loan
+/// 2013, algorithm 8.5.2).
+pub(super) fn diagonalize(matrix: &[Vec<f64>]) -> (Vec<f64>, Vec<Vec<f64>>) {
+    let count = matrix.len();
+    let mut values = matrix.to_vec();
     let mut vectors: Vec<Vec<f64>> =
         (0..count).map(|row| (0..count).map(|column| f64::from(u8::from(row == column))).collect()).collect();
     for _ in 0..SWEEPS {
@@ -198,14 +228,7 @@ fn project(matrix: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
             rotate(&mut values, &mut vectors, first, second);
         }
     }
-    if (0..count).all(|place| values[place][place] >= 0.0) {
-        return matrix;
-    }
-    let entry = |row: usize, column: usize| {
-        let term = |place: usize| values[place][place].max(0.0) * vectors[row][place] * vectors[column][place];
-        (0..count).map(term).sum::<f64>()
-    };
-    (0..count).map(|row| (0..count).map(|column| entry(row, column)).collect()).collect()
+    ((0..count).map(|place| values[place][place]).collect(), vectors)
 }
 
 /// Makes an entry of a symmetric matrix zero by a rotation, and applies it to the vectors.

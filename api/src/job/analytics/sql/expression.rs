@@ -143,6 +143,10 @@ pub(super) fn read_aggregate(
             let rest = rest.iter().map(|other| reader.read_column(other)).collect::<Result<Vec<_>, _>>()?;
             return Ok(AggregateMeasure::Covariance { columns: std::iter::once(column).chain(rest).collect() });
         }
+        ("linear_regression", [_, ..]) | ("regr_slope" | "regr_intercept" | "regr_r2", [_]) => {
+            let features = rest.iter().map(|other| reader.read_column(other)).collect::<Result<Vec<_>, _>>()?;
+            return Ok(AggregateMeasure::LinearRegression { target: column, features });
+        }
         ("survival", [event, edges @ ..]) => {
             let event = reader.read_column(event)?;
             let edges = edges.iter().map(|edge| read_real(edge)).collect::<Result<_, _>>()?;

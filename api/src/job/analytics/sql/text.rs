@@ -52,6 +52,9 @@ fn write_measure(measure: &AggregateMeasure, unit: &str) -> String {
             format!("survival({time}, {event}{})", write_numbers(edges))
         }
         AggregateMeasure::Covariance { columns } => format!("covariance({})", columns.join(", ")),
+        AggregateMeasure::LinearRegression { target, features } => {
+            format!("linear_regression({target}, {})", features.join(", "))
+        }
     }
 }
 

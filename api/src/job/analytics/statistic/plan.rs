@@ -84,17 +84,27 @@ pub(in crate::job::analytics) fn plan_statistics(
             }
             vec![plan(vec![bounds.column, place], BlockStatistic::LifeTable(bounds), 6)]
         }
-        AggregateMeasure::Covariance { columns: names } => {
-            let found: Vec<_> = names.iter().map(|name| number(name, "a covariance")).collect::<Result<_, _>>()?;
-            let places: Vec<usize> = found.iter().map(|(place, _)| *place).collect();
-            let centred: Vec<CentredColumn> = found.iter().map(|(_, kind)| CentredColumn::new(kind)).collect();
-            vec![
-                plan(places.clone(), BlockStatistic::Rows, 1),
-                plan(places.clone(), BlockStatistic::sums(centred.clone()), 2),
-                plan(places, BlockStatistic::products(centred), 3),
-            ]
-        }
+        AggregateMeasure::Covariance { .. } => plan_products(measure, columns, "a covariance")?,
+        AggregateMeasure::LinearRegression { .. } => plan_products(measure, columns, "a linear regression")?,
     })
+}
+
+/// Returns the number of rows, the sum of each column of an aggregate, and the sum of the product of each pair.
+fn plan_products(
+    measure: &AggregateMeasure,
+    columns: &[TableColumn],
+    use_of: &'static str,
+) -> Result<Vec<PlannedStatistic>, ResolveError> {
+    let names = measure.columns();
+    let found: Vec<_> = names.iter().map(|name| find_number(columns, name, use_of)).collect::<Result<_, _>>()?;
+    let places: Vec<usize> = found.iter().map(|(place, _)| *place).collect();
+    let centred: Vec<CentredColumn> = found.iter().map(|(_, kind)| CentredColumn::new(kind)).collect();
+    let plan = PlannedStatistic::new;
+    Ok(vec![
+        plan(places.clone(), BlockStatistic::Rows, 1),
+        plan(places.clone(), BlockStatistic::sums(centred.clone()), 2),
+        plan(places, BlockStatistic::products(centred), 3),
+    ])
 }
 
 fn find_number<'a>(

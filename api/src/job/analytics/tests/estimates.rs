@@ -209,6 +209,87 @@ fn curves_and_matrices_without_noise_are_exact_and_with_it_covered() {
     assert!((0.94..=0.98).contains(&share), "{share} of {all}");
 }
 
+/// Returns the coefficients of age and of died for glucose, the intercept and the explained share, by Cramer's rule.
+fn exact_regression(patients: &[[Option<i64>; 5]]) -> [f64; 4] {
+    let value = |row: &[Option<i64>; 5], column: usize| {
+        row[column].unwrap_or_default() as f64 * if column == 2 { 0.1 } else { 1.0 }
+    };
+    let mean = |f: &dyn Fn(&[Option<i64>; 5]) -> f64| patients.iter().map(f).sum::<f64>() / patients.len() as f64;
+    let means = [0, 4, 2].map(|column| mean(&|row| value(row, column)));
+    let covariance = |one: usize, other: usize| {
+        let columns = [0, 4, 2];
+        mean(&|row| (value(row, columns[one]) - means[one]) * (value(row, columns[other]) - means[other]))
+    };
+    let determinant = covariance(0, 0) * covariance(1, 1) - covariance(0, 1).powi(2);
+    let age = (covariance(0, 2) * covariance(1, 1) - covariance(1, 2) * covariance(0, 1)) / determinant;
+    let died = (covariance(1, 2) * covariance(0, 0) - covariance(0, 2) * covariance(0, 1)) / determinant;
+    let share = (age * covariance(0, 2) + died * covariance(1, 2)) / covariance(2, 2);
+    [age, died, means[2] - age * means[0] - died * means[1], share]
+}
+
+fn regression(features: &[&str]) -> Spec {
+    let mut spec = with_event(spec());
+    let features = features.iter().map(|one| (*one).to_owned()).collect();
+    let measure = AggregateMeasure::LinearRegression { target: "glucose".to_owned(), features };
+    spec.queries[0].aggregates = vec![TableAggregate { measure, share: 1.0 }];
+    spec
+}
+
+#[test]
+fn regression_without_noise_is_that_of_the_table_and_with_it_covered() {
+    let spec = regression(&["age", "died"]);
+    let patients = deaths(40_000);
+    let truths = exact_regression(&patients);
+    let sums = sums(&spec, &patients);
+    let mut quiet = spec.clone();
+    quiet.noise_multiplier = NoiseMultiplier::new(1.0 / 1024.0).expect("in range");
+    let report = quiet.report(&sums, 1).expect("of this layout");
+    let found = numbers(&report);
+    let labels: Vec<&str> = found.iter().map(|number| number.label.as_str()).collect();
+    assert_eq!(labels, ["age", "died", "intercept", "explained share"]);
+    for (number, truth) in found.iter().zip(truths) {
+        let value = number.value.expect("little noise");
+        assert!((value - truth).abs() <= 2e-3 * truth.abs() + 1e-3, "{number:?}: {truth}");
+    }
+    let (mut covered, mut all) = (0, 0);
+    for seed in 1..200 {
+        let report = spec.report(&noisy(&spec, &sums, seed * 7919), 1).expect("of this layout");
+        let found = numbers(&report);
+        assert_eq!(found.len(), 4, "{found:?}");
+        for (number, truth) in found.into_iter().zip(truths) {
+            assert!(number.low <= number.high && number.value.is_some_and(|value| value.is_finite()), "{number:?}");
+            covered += u32::from(number.covers(truth));
+            all += 1;
+        }
+    }
+    let share = f64::from(covered) / f64::from(all);
+    assert!((0.935..=0.985).contains(&share), "{share} of {all}");
+}
+
+#[test]
+fn regression_that_noise_hides_has_no_coefficients() {
+    // Few rows, and two features that are one.
+    let few = regression(&["age", "died"]);
+    for seed in 1..50 {
+        let report = few.report(&noisy(&few, &sums(&few, &deaths(300)), seed * 104_729), 1).expect("of this layout");
+        let found = numbers(&report);
+        let [share] = found[..] else { panic!("{found:?}") };
+        assert_eq!((share.label.as_str(), share.value, share.low, share.high), ("explained share", None, 0.0, 1.0));
+    }
+    let mut same = regression(&["age", "twin"]);
+    let twin = same.columns.iter().find(|column| column.name == "age").expect("a column").kind.clone();
+    same.columns.push(TableColumn { name: "twin".to_owned(), kind: twin });
+    let twins: Vec<[Option<i64>; 6]> = deaths(40_000)
+        .into_iter()
+        .map(|[age, sex, glucose, visit, died]| [age, sex, glucose, visit, died, age])
+        .collect();
+    let sums = sums(&same, &twins);
+    for seed in 1..50 {
+        let report = same.report(&noisy(&same, &sums, seed * 104_729), 1).expect("of this layout");
+        assert!(numbers(&report).iter().all(|number| number.value.is_none()), "{:?}", numbers(&report));
+    }
+}
+
 #[test]
 fn small_cell_has_an_interval_and_no_zero() {
     let spec = spec();

@@ -91,7 +91,13 @@ fn random_measure(numbers: &mut TestNumbers) -> AggregateMeasure {
         8 => {
             let skipped = numbers.below(4) as usize;
             let columns = ["flag", "age", "weight"].iter().enumerate().filter(|(place, _)| *place != skipped);
-            AggregateMeasure::Covariance { columns: columns.map(|(_, name)| (*name).to_owned()).collect() }
+            let mut columns: Vec<String> = columns.map(|(_, name)| (*name).to_owned()).collect();
+            if numbers.below(2) == 0 {
+                let target = columns.remove(0);
+                AggregateMeasure::LinearRegression { target, features: columns }
+            } else {
+                AggregateMeasure::Covariance { columns }
+            }
         }
         _ => {
             let levels = 2 + numbers.below(3) as u32;

@@ -49,7 +49,8 @@ fn written_text_is_read_as_the_same_queries() {
     let text = "SELECT sex, count(*), count(DISTINCT patient), sum(age), variance(glucose), histogram(sex) FROM t \
                 WHERE (age < 30 OR sex IN ('male', 'other')) AND NOT glucose BETWEEN -0.5 AND 6 AND visit IS NOT NULL \
                 GROUP BY site(), sex; SELECT median(glucose) FROM t GROUP BY bucket(age, 0, 18.5, 120); \
-                SELECT survival(age, died, 0, 40, 80.5), covariance(age, glucose, died), corr(age, glucose) FROM t";
+                SELECT survival(age, died, 0, 40, 80.5), covariance(age, glucose, died), corr(age, glucose), \
+                linear_regression(glucose, age, died), regr_slope(glucose, age) FROM t";
     let [mut table, _] = datasets();
     let schema = table.table.as_mut().expect("it is a table");
     schema.columns.push(TableColumn { name: "died".to_owned(), kind: ColumnKind::Boolean });
@@ -66,6 +67,7 @@ fn other_clauses_are_refused_by_name() {
         ("SELECT age FROM t", "age"),
         ("SELECT max(age) FROM t", "max"),
         ("SELECT covariance(age) FROM t", "covariance(age)"),
+        ("SELECT linear_regression(age) FROM t", "linear_regression(age)"),
         ("SELECT survival(age) FROM t", "survival(age)"),
         ("SELECT count(DISTINCT age) FROM t", "count(DISTINCT age)"),
         ("SELECT avg(age + 1) FROM t", "age + 1"),

@@ -69,7 +69,7 @@ fn render_errors(spec: &Spec, datasets: &[Dataset]) -> AnyView {
             </thead>
             <tbody>{errors.into_iter().map(row).collect_view()}</tbody>
         </table>
-        <p class="hint">"Of means and variances: for groups of equal size with a row of each unit. Of quantiles: the error of the rank, in rows. Of survival: the greatest of the curve, if half of the rows have the event. Of covariances: the error of a correlation near 0."</p>
+        <p class="hint">"Of means and variances: for groups of equal size with a row of each unit. Of quantiles: the error of the rank, in rows. Of survival: the greatest of the curve, if half of the rows have the event. Of covariances: the error of a correlation near 0; of linear regressions: of a coefficient near 0, with columns in units of their deviations."</p>
     }
     .into_any()
 }

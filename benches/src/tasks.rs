@@ -148,7 +148,7 @@ async fn perform(
     match task {
         "understand" => scripts::understand(walk).await,
         "launch" => scripts::launch(walk, title).await,
-        "approve" => scripts::approve(walk, browser, &demo.folder, title).await,
+        "approve" => scripts::approve(walk, browser, (&demo.folder, organization), title).await,
         "budget" => scripts::raise_budget(walk).await,
         "verify a certificate" => scripts::verify(walk).await,
         "invite" => scripts::invite(walk).await,

@@ -52,7 +52,26 @@ async fn job_page_follows_a_job_to_its_model_without_reload() -> TestResult<()> 
     every_page_is_sound(&stage, &visitor, &job).await?;
     let phone = PageVisitor::open(EmulatedScreen::Phone, stage.address()).await?;
     phone.sign_in("one").await?;
+    each_form_is_proposed_by_its_own_bar(&stage, &phone).await?;
     every_page_is_sound(&stage, &phone, &job).await
+}
+
+/// The page of the planner has a form for each kind. On a phone the bar at the bottom belongs to the form in sight.
+async fn each_form_is_proposed_by_its_own_bar(stage: &TestConsortium, phone: &PageVisitor) -> TestResult<()> {
+    phone.visit(&format!("/c/{}/plan", stage.consortium)).await?;
+    let ready = "const all = document.querySelectorAll('.planner').length;
+        return all > 1 && all === document.querySelectorAll('.planner.live').length";
+    let is_ready = |ready: &serde_json::Value| ready.as_bool() == Some(true);
+    phone.wait("several forms with their scripts", ready, Vec::new(), PATIENCE, is_ready).await?;
+    let bars = "return Array.from(document.querySelectorAll('.planner'), form => {
+            form.scrollIntoView({ block: 'start', behavior: 'instant' });
+            const own = form.querySelector('.planner-cost .actions button.primary').getBoundingClientRect();
+            const hit = document.elementFromPoint(own.left + own.width / 2, own.top + own.height / 2);
+            return hit?.closest('.planner') === form && hit.classList.contains('primary');
+        })";
+    let bars = phone.browser.run(bars, Vec::new()).await?;
+    assert!(bars.as_array().is_some_and(|bars| bars.iter().all(|own| own == true)), "{bars}");
+    Ok(())
 }
 
 /// Sets one budget in the browser as a steward, the others over REST.

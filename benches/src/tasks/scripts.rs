@@ -1,6 +1,6 @@
 //! The ten tasks, step by step, as somebody performs them who reads the pages.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use support::browser::TestBrowser;
@@ -33,7 +33,7 @@ pub(super) async fn launch(walk: &mut TaskWalk<'_>, title: &str) -> TestResult<(
 pub(super) async fn approve(
     walk: &mut TaskWalk<'_>,
     browser: &TestBrowser,
-    folder: &Path,
+    (folder, organization): (&Path, &str),
     title: &str,
 ) -> TestResult<()> {
     walk.press(&format!("Approve or refuse “{title}”")).await?;
@@ -41,31 +41,32 @@ pub(super) async fn approve(
     let review = "const done = arguments[arguments.length - 1];
         fetch(document.querySelector(\"a[download='review.json']\").href).then(answer => answer.text()).then(done);";
     let review = browser.client().execute_async(review, Vec::new()).await?;
-    let signed = sign(folder, review.as_str().ok_or("the review as text")?)?;
+    let signed = sign(folder, organization, review.as_str().ok_or("the review as text")?)?;
     walk.count_terminal();
     walk.fill("The signed approval", &signed).await?;
     walk.press("Approve and reserve").await?;
     walk.see(".notice", "You approved the job.").await
 }
 
-/// Signs a review with the key file of the demonstration's steward.
-fn sign(folder: &Path, review: &str) -> TestResult<String> {
-    let keys = folder.join("stewards");
-    let mut names: Vec<_> = std::fs::read_dir(&keys)?.flatten().map(|entry| entry.path()).collect();
-    names.sort();
+/// Signs a review with the key file of an organization's steward.
+fn sign(folder: &Path, organization: &str, review: &str) -> TestResult<String> {
+    let organization = organization.to_lowercase();
+    let mut keys = std::fs::read_dir(folder.join("stewards"))?.flatten().map(|entry| entry.path());
+    // `north.key` is that of the North Clinic.
+    let is_own =
+        |key: &PathBuf| key.file_stem().and_then(|name| name.to_str()).is_some_and(|name| organization.contains(name));
+    let key = keys.find(is_own).ok_or_else(|| format!("no key of a steward of {organization}"))?;
     let directory = tempfile::tempdir()?;
     let path = directory.path().join("review.json");
     std::fs::write(&path, review)?;
-    for key in names {
-        let mut command = Command::new(workspace::program("undertone-worker")?);
-        let output = command.args(["steward-key", "sign", "--key"]).arg(&key).arg(&path).output()?;
-        if output.status.success() {
-            // The signed document is the last line.
-            let text = String::from_utf8(output.stdout)?;
-            return Ok(text.lines().rfind(|line| !line.trim().is_empty()).ok_or("a signed approval")?.to_owned());
-        }
+    let mut command = Command::new(workspace::program("undertone-worker")?);
+    let output = command.args(["steward-key", "sign", "--key"]).arg(&key).arg(&path).output()?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into());
     }
-    Err(format!("no key of {} signs the review", keys.display()).into())
+    // The signed document is the last line.
+    let text = String::from_utf8(output.stdout)?;
+    Ok(text.lines().rfind(|line| !line.trim().is_empty()).ok_or("a signed approval")?.to_owned())
 }
 
 /// Raises the lifetime limit of a dataset.

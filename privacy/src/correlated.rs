@@ -25,8 +25,9 @@
 //! step s changes y(s) by −v, and then z(s + k), for the same release, by an integer vector that differs from C(k) v by at
 //! most 1 in each coordinate. So S is at most ‖C(t)‖ ‖v‖ + √((b − 1) d) steps of the grid for d coordinates, to which the
 //! site scales its noise ([`BandedEncoder::sensitivity`]). The noise is a discrete Gaussian, and a shift depends on earlier
-//! rows through R. `mechanism/discrete.rs` proves that on the grid of a site this costs what continuous noise costs, at all
-//! orders and in both directions ([`crate::mechanism::ln_adaptive_excess`]). The tight (ε, δ) of a closed plan takes noise as
+//! rows through R. `mechanism/discrete.rs` proves that on the grid of a site this costs what continuous noise costs, at the
+//! orders of all curves (up to 1024) and in both directions ([`crate::mechanism::ln_adaptive_excess`], with b times the length
+//! of the model as the coordinates of a block). The tight (ε, δ) of a closed plan takes noise as
 //! continuous, as for independent noise (`pld.rs`).
 //!
 //! **Steps that are not released.** No vector of them leaves, and their noise is 0 or, after a crash between their seed and

@@ -44,6 +44,12 @@ impl ModelRecord {
     /// The most models in [`Self::continued_by`].
     pub const MOST_CONTINUATIONS: usize = 100;
 
+    /// Returns whether exact gradients of open data are in this version or in one before it.
+    pub fn has_open_data(&self) -> bool {
+        let is_open = |source| source == ModelSource::Open;
+        self.file.source.is_some_and(is_open) || self.line.iter().any(|version| is_open(version.source))
+    }
+
     /// Returns whether the model and all versions before it follow from public data alone.
     pub fn is_of_public_data(&self) -> bool {
         let earlier = self.line.split_last().map_or(&[][..], |(_, earlier)| earlier);

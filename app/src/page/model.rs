@@ -112,12 +112,14 @@ fn render_quality(record: &ModelRecord, consortium: ConsortiumId) -> AnyView {
 }
 
 fn render_privacy(record: &ModelRecord) -> AnyView {
-    let open = (record.file.source == Some(ModelSource::Open)).then(|| {
+    let open = record.has_open_data().then(|| {
         view! { <p class="in-the-clear">"Made of exact gradients of open data. No ε covers this model."</p> }
     });
     if record.privacy.is_empty() {
         let text = if record.is_of_public_data() {
             "This model follows from public data alone: no privacy budget was spent for it."
+        } else if record.certificate.is_some() {
+            "The jobs of its versions charged no account."
         } else {
             "There is no certificate of this model."
         };

@@ -33,8 +33,8 @@
 //! *Lemma.* Let the coordinates of d be revealed one after another. Coordinate i is N_ℤ(0, s²), or, with the unit, N_ℤ(wᵢ, s²) for an
 //! integer wᵢ that is a function of the coordinates before it, and always Σ wᵢ² ≤ (s/z)². Let φ(x) be (1 − q + q x)^α or
 //! (1 − q + q x)^(1−α), α > 1, L the ratio of the law with the unit to that without, and A the mean of φ(L) without the unit: the moment
-//! of order α of the one direction or of the reverse. Then `ln A ≤ ln A_continuous + 2d/(e^κ − 1)` with A_continuous that of one
-//! continuous release with noise multiplier z, in the same direction, and `κ = (10/9) π² s z − (α − 1) ln 2`: [`ln_adaptive_excess`].
+//! of order α of the one direction or of the reverse. With κ > 0, `ln A ≤ ln A_continuous + 2d/(e^κ − 1)` with A_continuous that of one
+//! continuous release with noise multiplier z, in the same direction, for `κ = (10/9) π² s z − (α − 1) ln 2`: [`ln_adaptive_excess`].
 //!
 //! *Proof.* Let G(x, B) be the mean of φ(x e^{√B N − B/2}) over a standard normal N, for a budget B ≥ 0 in units of s². As φ is convex,
 //! G(x, 0) ≤ G(x, B), and G grows with B. For real w the mean of G(x e^{(2uw − w²)/(2s²)}, B − w²/s²) over u ~ N(0, s²) is G(x, B),

@@ -42,7 +42,8 @@ impl PredictCommand {
             Some(classifier) => PredictionModel::Queries(Box::new(classifier)),
             None => PredictionModel::Rows(Box::new(RowModel::read(&self.model)?.ok_or(EvaluationError::SpeechModel)?)),
         };
-        if let Some(input) = self.input.iter().find(|input| is_same_file(input, &self.output)) {
+        let mut read = self.input.iter().chain([&self.model]);
+        if let Some(input) = read.find(|input| is_same_file(input, &self.output)) {
             return Err(EvaluationError::OutputIsInput(input.clone()).into());
         }
         let sources = SourceOptions::Files { paths: self.input.clone(), format: None };
@@ -64,7 +65,7 @@ impl PredictCommand {
     }
 }
 
-/// Returns whether both paths lead to one existing file.
+/// Returns whether both paths lead to one existing file, also through symbolic links.
 fn is_same_file(one: &Path, other: &Path) -> bool {
     one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
 }

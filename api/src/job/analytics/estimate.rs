@@ -12,7 +12,7 @@
 
 mod covariance;
 pub(super) mod drift;
-mod regression;
+pub(in crate::job::analytics) mod regression;
 pub(super) mod survival;
 
 use serde::{Deserialize, Serialize};

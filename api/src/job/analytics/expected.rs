@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use undertone_privacy::NoiseMultiplier;
 
+use super::estimate::regression::most_visible_error;
 use super::estimate::survival::LifeTable;
 use super::layout::{LayoutError, VectorLayout};
 use super::query::AggregateMeasure;
@@ -18,7 +19,8 @@ use crate::job::evaluation::NORMAL_95;
 /// the error of their rank, in rows. A survival curve is stated at its greatest error, if half of the rows have the
 /// event, evenly over the intervals, and no time is censored; 1 where the noise would hide the curve. A covariance matrix
 /// is stated at the error of a correlation near 0, of columns whose deviation is a quarter of their range; so is a linear
-/// regression, where it is that of a coefficient near 0 with each column in units of its deviation.
+/// regression, where it is that of a coefficient near 0 with each column in units of its deviation; at least 1, the end of
+/// its range, where the noise would hide the coefficients.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ExpectedError {
@@ -126,7 +128,13 @@ impl Spec {
                 }
             }
         };
-        NORMAL_95 * error
+        let error = NORMAL_95 * error;
+        match &self.queries[query].aggregates[aggregate].measure {
+            AggregateMeasure::LinearRegression { features, .. } if error > most_visible_error(features.len()) => {
+                error.max(1.0)
+            }
+            _ => error,
+        }
     }
 
     /// Returns the spec with the shares and the greatest noise multiplier at which each listed aggregate meets its target.
@@ -147,7 +155,14 @@ impl Spec {
             .flat_map(|(query, own)| (0..own.aggregates.len()).map(move |aggregate| (query, aggregate)));
         for (goal, place) in goals.iter_mut().zip(places) {
             let target = targets.iter().find(|target| (target.query, target.aggregate) == place);
-            *goal = target.map_or(*goal, |target| target.error);
+            let Some(target) = target else { continue };
+            // A wider interval of a coefficient is not given.
+            *goal = match &self.queries[place.0].aggregates[place.1].measure {
+                AggregateMeasure::LinearRegression { features, .. } => {
+                    target.error.min(most_visible_error(features.len()))
+                }
+                _ => target.error,
+            };
         }
         let mut fitted = self.clone();
         for step in 0..=FITTING_STEPS {

@@ -5,20 +5,31 @@
 //! bᵀc/v. First order in the noise of the sums gives the deviations: db = S⁻¹(dc − dS b).
 //!
 //! The inverse is far from linear where the noise reaches the least eigenvalue of S. There the coefficients are not given:
-//! each column is in units of its span, and the least eigenvalue must be at least twice 2√d·σ, the norm of a symmetric
-//! matrix of d columns of noise whose greatest deviation is σ (Wigner's law).
+//! each column is in units of its span, and the least eigenvalue must be at least [`LEAST_NORMS`] times 2√d·σ, about the
+//! norm of a symmetric matrix of d columns of independent noise with the deviation σ (Wigner's law), where σ is the
+//! greatest deviation of an entry. Near this limit the first order is off by some hundredths of the coverage.
 
 use super::covariance::{Gradient, Moments, diagonalize};
 use super::{CellSums, LEAST_DEVIATIONS, NumberEstimate};
 use crate::job::evaluation::NORMAL_95;
 use crate::table::TableColumn;
 
+/// The least eigenvalue of the features, in norms of its noise, at which coefficients are given.
+const LEAST_NORMS: f64 = 4.0;
+
+/// Returns the greatest half-width of the interval of a coefficient that is given, with each column in units of its
+/// deviation, for `features` features without correlations whose deviation is half of their span.
+pub(in crate::job::analytics) fn most_visible_error(features: usize) -> f64 {
+    // The eigenvalues are 1/4, and the deviation of a coefficient is 4σ.
+    NORMAL_95 * 4.0 * 0.25 / (LEAST_NORMS * 2.0 * (features as f64).sqrt())
+}
+
 /// A fit of the first column by the others, in units of their spans.
 struct LinearFit {
     coefficients: Vec<f64>,
     gradients: Vec<Gradient>,
-    /// The diagonal of S⁻¹.
-    inverse: Vec<f64>,
+    /// S⁻¹.
+    inverse: Vec<Vec<f64>>,
 }
 
 impl Moments<'_> {
@@ -33,8 +44,8 @@ impl Moments<'_> {
             .map(|(first, second)| self.gradient(first, second).norm())
             .fold(0.0, f64::max);
         let (values, vectors) = diagonalize(&matrix);
-        let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-        if least.is_nan() || least <= 4.0 * (count as f64).sqrt() * noise {
+        let limit = LEAST_NORMS * 2.0 * (count as f64).sqrt() * noise;
+        if !values.iter().all(|value| *value > limit) {
             return None;
         }
         let inverse = |row: usize, column: usize| {
@@ -57,7 +68,8 @@ impl Moments<'_> {
             gradient
         };
         let gradients = (0..count).map(spread).collect();
-        Some(LinearFit { coefficients, gradients, inverse: (0..count).map(|place| inverse(place, place)).collect() })
+        let row = |row: usize| (0..count).map(|column| inverse(row, column)).collect();
+        Some(LinearFit { coefficients, gradients, inverse: (0..count).map(row).collect() })
     }
 
     /// Returns the share of the target's variance that a fit explains, and its deviation; `None` where noise hides the variance.
@@ -82,7 +94,7 @@ impl Moments<'_> {
 
 impl CellSums<'_> {
     /// Returns the coefficient of each feature, the intercept and the explained share, of the regression of the first column.
-    /// Where noise hides the fit, only the share, without a value.
+    /// Where noise hides the fit, only the share, without a value; so is the share where noise hides the target's variance.
     pub(super) fn regression(&self, columns: &[TableColumn]) -> Vec<NumberEstimate> {
         const SHARE: &str = "explained share";
         let hidden = || vec![NumberEstimate::hidden(SHARE, (0.0, 1.0))];
@@ -94,36 +106,41 @@ impl CellSums<'_> {
         if is_small || own.len() != moments.count() || own.len() < 2 {
             return hidden();
         }
-        let Some((fit, share)) = moments.fit().and_then(|fit| moments.explained(&fit).map(|share| (fit, share))) else {
-            return hidden();
-        };
+        let Some(fit) = moments.fit() else { return hidden() };
         let unit = |place: usize| moments.columns[place].span as f64 * own[place].kind.step();
         let middle = |place: usize| moments.columns[place].centre as f64 * own[place].kind.step();
-        let residual = (moments.covariance(0, 0) * (1.0 - share.0)).max(0.0);
+        let explained =
+            (1..).zip(&fit.coefficients).map(|(place, one)| one * moments.covariance(0, place)).sum::<f64>();
+        // The variance of the errors of a row, as the classical model has it, with m rows of a unit as alike as can be.
+        let residual = (moments.covariance(0, 0) - explained).max(0.0) * self.rows / rows;
+        let mean = |place: usize| moments.mean(place) + middle(place) / unit(place);
         let mut numbers = Vec::with_capacity(own.len() + 1);
         // In units of the target's span: the mean of the target less the parts of the features.
         let mut intercept = moments.mean(0);
         let mut slope = moments.mean_gradient(0);
-        let mut sampled = residual * self.rows / rows;
         for (place, coefficient) in fit.coefficients.iter().enumerate() {
             let (feature, gradient) = (place + 1, &fit.gradients[place]);
             let scale = unit(0) / unit(feature);
-            let sampling = (residual * fit.inverse[place] * self.rows / rows).sqrt();
+            let sampling = (residual * fit.inverse[place][place]).sqrt();
             numbers.push(number(own[feature].name.clone(), *coefficient, gradient.norm(), sampling, scale));
-            let mean = moments.mean(feature) + middle(feature) / unit(feature);
-            intercept -= coefficient * mean;
-            slope.add(-mean, gradient);
+            intercept -= coefficient * mean(feature);
+            slope.add(-mean(feature), gradient);
             slope.add(-coefficient, &moments.mean_gradient(feature));
-            // The means and the coefficients of a fit are uncorrelated; those of features may add up.
-            sampled = (sampled.sqrt() + sampling * mean.abs()).powi(2);
         }
-        let mut constant = number("intercept".to_owned(), intercept, slope.norm(), sampled.sqrt(), unit(0));
+        let spread = (1..)
+            .zip(&fit.inverse)
+            .map(|(one, row)| mean(one) * (1..).zip(row).map(|(other, entry)| entry * mean(other)).sum::<f64>());
+        let sampling = (residual * (1.0 + spread.sum::<f64>())).max(0.0).sqrt();
+        let mut constant = number("intercept".to_owned(), intercept, slope.norm(), sampling, unit(0));
         for value in [Some(&mut constant.low), Some(&mut constant.high), constant.value.as_mut()].into_iter().flatten()
         {
             *value += middle(0);
         }
         numbers.push(constant);
-        let (value, noise) = share;
+        let Some((value, noise)) = moments.explained(&fit) else {
+            numbers.extend(hidden());
+            return numbers;
+        };
         let half = NORMAL_95 * noise;
         numbers.push(NumberEstimate {
             label: SHARE.to_owned(),

@@ -171,7 +171,8 @@ pub(super) fn read_aggregate(
         )),
         _ => {
             let remedy = "use count, sum, avg, variance, histogram(column, edges...), median, quantiles(column, p...), \
-                 survival(time, event, edges...) or covariance(column, column...)";
+                 survival(time, event, edges...), covariance(column, column...) or \
+                 linear_regression(target, feature...)";
             Err(SqlError::clause(expression.to_string(), remedy))
         }
     }

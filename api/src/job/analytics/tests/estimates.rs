@@ -3,7 +3,9 @@
 use undertone_privacy::NoiseMultiplier;
 
 use super::example;
-use crate::job::analytics::{AggregateMeasure, ContributionLimits, NumberEstimate, Report, Spec, TableAggregate};
+use crate::job::analytics::{
+    AggregateMeasure, ContributionLimits, NumberEstimate, Report, Spec, TableAggregate, TargetError,
+};
 use crate::table::{ColumnKind, TableColumn};
 
 type TableRow = [Option<i64>; 4];
@@ -264,6 +266,46 @@ fn regression_without_noise_is_that_of_the_table_and_with_it_covered() {
     }
     let share = f64::from(covered) / f64::from(all);
     assert!((0.935..=0.985).contains(&share), "{share} of {all}");
+}
+
+/// Few rows: the noise is near the limit above which no coefficients are given.
+#[test]
+fn regression_near_its_limit_is_covered_or_not_given() {
+    let spec = regression(&["age", "died"]);
+    let (mut covered, mut all, mut hidden) = (0, 0, 0);
+    for rows in [1_000, 2_000, 4_000, 8_000, 16_000] {
+        let patients = deaths(rows);
+        let truths = exact_regression(&patients);
+        let sums = sums(&spec, &patients);
+        for seed in 1..200 {
+            let report = spec.report(&noisy(&spec, &sums, seed * 7919), 1).expect("of this layout");
+            let found = numbers(&report);
+            hidden += u32::from(found.len() == 1);
+            for (number, truth) in found.iter().zip(truths).filter(|(number, _)| number.value.is_some()) {
+                covered += u32::from(number.covers(truth));
+                all += 1;
+            }
+        }
+    }
+    let share = f64::from(covered) / f64::from(all);
+    assert!(hidden > 100 && all > 1_000 && share > 0.91, "{hidden} hidden, {share} of {all}");
+}
+
+#[test]
+fn target_of_a_regression_leaves_its_coefficients_in_sight() {
+    let spec = regression(&["age", "died"]);
+    let [mut table, other] = super::datasets();
+    table.table.as_mut().expect("it is a table").columns.push(spec.columns.last().expect("a column").clone());
+    let datasets = [table, other];
+    for error in [0.01, 0.1, 0.5, 3.0] {
+        let target = TargetError { query: 0, aggregate: 0, error };
+        let fitted = spec.fit_targets(&datasets, &[target]).expect("a layout").expect("noise in range");
+        let stated = fitted.expected_errors(&datasets).expect("a layout")[0].overall;
+        assert!(stated <= error.min(0.18) && stated > 0.9 * error.min(0.17), "{error}: {stated}");
+    }
+    let mut loud = spec;
+    loud.noise_multiplier = NoiseMultiplier::new(1024.0).expect("in range");
+    assert!(loud.expected_errors(&datasets).expect("a layout")[0].overall >= 1.0);
 }
 
 #[test]

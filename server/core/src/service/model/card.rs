@@ -240,20 +240,21 @@ fn render_training(record: &ModelRecord) -> String {
 
 fn render_privacy(record: &ModelRecord) -> String {
     let mut text = "## Privacy\n\n".to_owned();
-    match record.file.source {
-        Some(ModelSource::Open) => text.push_str(
+    if record.has_open_data() {
+        text.push_str(
             "**No ε covers this model: it was made of exact gradients of data that their owners marked open.** A reader of the \
              model may learn whether a person is in these data, and what the person said.\n\n",
-        ),
-        _ if record.privacy.is_empty() && record.is_of_public_data() => {
-            text.push_str("The model follows from public data alone, and no private data was charged for it.\n");
-            return text;
-        }
-        _ if record.privacy.is_empty() => {
-            text.push_str("No certificate of this model is available, so no guarantee is stated here.\n");
-            return text;
-        }
-        _ => {}
+        );
+    }
+    if record.privacy.is_empty() {
+        text.push_str(if record.is_of_public_data() {
+            "The model follows from public data alone, and no private data was charged for it.\n"
+        } else if record.certificate.is_some() {
+            "The jobs of its versions charged no account.\n"
+        } else {
+            "No certificate of this model is available, so no guarantee is stated here.\n"
+        });
+        return text;
     }
     text.push_str("| Party | Protected | ε | δ | Jobs |\n|---|---|---|---|---|\n");
     for sum in &record.privacy {

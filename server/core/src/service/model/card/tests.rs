@@ -123,7 +123,12 @@ fn card_says_what_is_not_protected() {
     assert!(render_card(&record, "").contains("from public data alone"));
     // An earlier version of private data without a certificate is no public data.
     record.line[0].source = ModelSource::Private;
+    assert!(render_card(&record, "").contains("The jobs of its versions charged no account"));
+    let certificate = record.certificate.take();
     assert!(render_card(&record, "").contains("No certificate of this model"));
+    record.certificate = certificate;
+    record.line[0].source = ModelSource::Open;
+    assert!(render_card(&record, "").contains("No ε covers this model"));
     record.line[0].source = ModelSource::Public;
     record.file.source = Some(ModelSource::Private);
     assert!(render_card(&record, "").contains("no guarantee is stated"));

@@ -259,7 +259,7 @@ fn regression_without_noise_is_that_of_the_table_and_with_it_covered() {
         let found = numbers(&report);
         assert_eq!(found.len(), 4, "{found:?}");
         for (number, truth) in found.into_iter().zip(truths) {
-            assert!(number.low <= number.high && number.value.is_some_and(|value| value.is_finite()), "{number:?}");
+            assert!(number.low <= number.high && number.value.is_some_and(f64::is_finite), "{number:?}");
             covered += u32::from(number.covers(truth));
             all += 1;
         }

@@ -250,7 +250,7 @@ fn render_privacy(record: &ModelRecord) -> String {
         text.push_str(if record.is_of_public_data() {
             "The model follows from public data alone, and no private data was charged for it.\n"
         } else if record.certificate.is_some() {
-            "The jobs of its versions charged no account.\n"
+            "The jobs of its versions charged no account, so no guarantee is stated here.\n"
         } else {
             "No certificate of this model is available, so no guarantee is stated here.\n"
         });

@@ -16,7 +16,7 @@ use crate::speech::transcribe::wav;
 /// Stores its reference, records its readers' rights, speaks its text.
 const CLONER: &str = "text=$(cat); name=${1##*/}; cp \"$1\" \"$0/$name.$$\"; mv \"$0/$name.$$\" \"$0/$name\"; \
     { ls -ld \"$1\" \"${1%/*}\" | cut -c1-10; } >> \"$0/modes\"; echo \"$name $text\" >> \"$0/said\"; \
-    exec flite -voice slt -t \"$text\" -o /dev/stdout";
+    exec flite -voice kal16 -t \"$text\" -o /dev/stdout";
 
 /// Makes a site with that program; it needs flite, and returns `None` without.
 fn cloning_job() -> Option<TestTranscription> {
@@ -155,7 +155,7 @@ fn failing_cloner_costs_nothing_and_leaves_no_voice() {
 fn cloner_that_speaks_too_long_costs_nothing() {
     let Some(job) = TestTranscription::new(with_cloned_voices) else { return };
     let long = "a person who talks on and on about the weather of the whole last week".repeat(3);
-    let job = job.with_cloner(&format!("cat > /dev/null; exec flite -voice slt -t '{long}' -o /dev/stdout"));
+    let job = job.with_cloner(&format!("cat > /dev/null; exec flite -voice kal16 -t '{long}' -o /dev/stdout"));
     let Err(RunError::Failed(problem)) = job.run_process() else { panic!("it does not keep to the rate") };
     assert!(problem.to_string().contains("longer than any piece"), "{problem}");
     assert_eq!((job.payments(), job.provider_sounds().concat().len(), job.has_voices()), (0, 0, false));

@@ -30,7 +30,7 @@ use crate::speech::transcribe::vocabulary::language::StemmingLanguage;
 use crate::speech::transcribe::wav;
 
 const ALONE: &str = "kind = \"recorded\"\n";
-const FILLED: &str = "kind = \"recorded\"\nfill = { kind = \"flite\" }\n";
+const FILLED: &str = "kind = \"recorded\"\nfill = { kind = \"flite\", voice = \"kal16\" }\n";
 /// The vocabulary of the job, and another word.
 const WORDS: [&str; 4] = ["medicine", "window", "breathing", "garden"];
 

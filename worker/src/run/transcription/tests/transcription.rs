@@ -185,7 +185,7 @@ impl TestTranscription {
                 match (&self.cloner, self.speech) {
                     (Some(command), _) => format!("kind = \"command\"\ncommand = {command:?}\n"),
                     (None, Some(speech)) => speech.to_owned(),
-                    (None, None) => "kind = \"flite\"\n".to_owned(),
+                    (None, None) => "kind = \"flite\"\nvoice = \"kal16\"\n".to_owned(),
                 }
             ),
         };

@@ -5,10 +5,11 @@
 
 use support::simulation::{
     BrokenRule, EventCounts, Failed, ScheduleSettings, SimulationRun, SimulationTemplate, play, play_all, runtime,
+    stay_on_processor,
 };
 use support::stage::TestDatabase;
 
-/// Schedules of an ordinary run: some three minutes on two cores. The benchmark runs more, with other seeds.
+/// Schedules of an ordinary run: some seven minutes on two cores. The benchmark runs more, with other seeds.
 const COUNT: u64 = 1000;
 /// Schedules on PostgreSQL, where each needs a database of its own.
 const ON_POSTGRES: u64 = 24;
@@ -98,6 +99,7 @@ fn the_same_seed_is_the_same_story() -> Result<(), Failed> {
 
 #[test]
 fn what_failed_once_holds_now() -> Result<(), Failed> {
+    stay_on_processor(0);
     let ground = ground(TestDatabase::Sqlite)?;
     for (seed, found) in FROZEN {
         let played = runtime()?.block_on(play(&ground, seed, &ScheduleSettings::default()))?;
@@ -108,6 +110,7 @@ fn what_failed_once_holds_now() -> Result<(), Failed> {
 
 #[test]
 fn every_broken_rule_is_noticed() -> Result<(), Failed> {
+    stay_on_processor(1);
     let ground = ground(TestDatabase::Sqlite)?;
     for broken in BrokenRule::ALL {
         let setting = ScheduleSettings { broken: Some(broken), ..ScheduleSettings::default() };

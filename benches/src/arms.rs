@@ -113,7 +113,7 @@ impl Shared {
             }
             // Nothing of the private data is in the public model, and exact gradients have no bound.
             let epsilon = if arm == "public" { Some(0.0) } else { None };
-            shared.report_arm(report, "shared", arm, &model, epsilon)?;
+            shared.report_arm(report, "shared", arm, &model, epsilon, &[])?;
         }
         Ok(shared)
     }
@@ -150,7 +150,8 @@ impl Shared {
                 Arm::Open => None,
                 Arm::Private => epsilon,
             };
-            self.report_arm(report, &cell.name, arm.series(), &model, epsilon)?;
+            let levers = if arm == Arm::Private { cell.recipe.levers() } else { Vec::new() };
+            self.report_arm(report, &cell.name, arm.series(), &model, epsilon, &levers)?;
         }
         for line in attack::on_canaries(&cell.name, &file) {
             say(report, line)?;
@@ -166,6 +167,7 @@ impl Shared {
         arm: &str,
         model: &Model,
         epsilon: Option<f64>,
+        levers: &[String],
     ) -> TestResult<()> {
         let (lines, areas) = self.attacker.attack(cell, arm, model);
         for line in lines {
@@ -181,7 +183,7 @@ impl Shared {
                 report,
                 json!({
                     "cell": cell, "arm": arm, "test": TESTS[test].0, "frames": tally.frames(), "accuracy": rounded(accuracy),
-                    "macro_f1": rounded(tally.macro_f1()), "epsilon": epsilon,
+                    "macro_f1": rounded(tally.macro_f1()), "epsilon": epsilon, "levers": levers,
                     "recovered": recovered.filter(|_| arm != "public").map(rounded), "membership_auc": auc,
                     "membership_auc_low": low, "membership_auc_high": high,
                 }),

@@ -16,26 +16,6 @@ use undertone_privacy::Event;
 const JOB: Duration = Duration::from_secs(400);
 const ROUNDS: u32 = 5;
 
-/// Returns the fingerprint that a site shows to its operator.
-fn fingerprint(text: &str) -> TestResult<String> {
-    let line = text.lines().map(str::trim).find(|line| line.len() == 64 && line.chars().all(|c| c.is_ascii_hexdigit()));
-    Ok(line.ok_or("`peers list` shows the site's own fingerprint")?.to_owned())
-}
-
-/// Pins the keys of the private sites at each other, as their operators do at their terminals.
-fn pin_peers(stage: &TestConsortium) -> TestResult<()> {
-    let mut fingerprints = Vec::new();
-    for site in scene::private_sites(&stage.sites) {
-        fingerprints.push(fingerprint(&site.command(&["peers", "list"])?)?);
-    }
-    for (own, site) in scene::private_sites(&stage.sites).enumerate() {
-        for (other, fingerprint) in fingerprints.iter().enumerate().filter(|(other, _)| *other != own) {
-            site.command(&["peers", "pin", fingerprint, "--label", scene::PRIVATE[other]])?;
-        }
-    }
-    Ok(())
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn three_sites_train_under_masks_through_a_crash() -> TestResult<()> {
     let mut stage = scene::set(TestDatabase::Sqlite).await?;
@@ -54,7 +34,7 @@ async fn three_sites_train_under_masks_through_a_crash() -> TestResult<()> {
     wait_until_so("the site has the proposal", is_seen).await?;
     let refusal = stage.sites[1].command(&["approve", &id]);
     assert!(refusal.is_err_and(|error| error.to_string().contains("undertone-worker peers pin")), "no key is pinned");
-    pin_peers(&stage)?;
+    scene::pin_peers(&stage.sites[1..], &scene::PRIVATE)?;
     scene::approve(&stage, job).await?;
 
     stage.wait_until(job, JOB, |job| job.summary.rounds_done >= 2).await?;

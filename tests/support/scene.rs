@@ -53,6 +53,29 @@ pub async fn set_with(database: TestDatabase, environment: &[(&str, &str)]) -> T
     Ok(stage)
 }
 
+/// Returns the fingerprint that a site shows to its operator.
+fn fingerprint(text: &str) -> TestResult<String> {
+    let line = text.lines().map(str::trim).find(|line| line.len() == 64 && line.chars().all(|c| c.is_ascii_hexdigit()));
+    Ok(line.ok_or("`peers list` shows the site's own fingerprint")?.to_owned())
+}
+
+/// Pins the keys of sites at each other, as their operators do at their terminals. Each label stands for the site at its place.
+///
+/// # Errors
+/// When a site does not show its key or refuses another one.
+pub fn pin_peers(sites: &[TestSite], labels: &[&str]) -> TestResult<()> {
+    let fingerprints = sites.iter().map(|site| fingerprint(&site.command(&["peers", "list"])?));
+    let fingerprints = fingerprints.collect::<TestResult<Vec<_>>>()?;
+    for (own, site) in sites.iter().enumerate() {
+        for (other, (print, label)) in fingerprints.iter().zip(labels).enumerate() {
+            if other != own {
+                site.command(&["peers", "pin", print, "--label", label])?;
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Sets a lifetime budget of `epsilon` for records on every private dataset.
 ///
 /// # Errors

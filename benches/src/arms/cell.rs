@@ -1,13 +1,16 @@
 //! The cells of the comparison, each a job.
 
 use support::stage::TestResult;
-use undertone_api::job::dp_sgd::{AuditOptions, Noise as Hidden, Spec};
+use undertone_api::dataset::Dataset;
+use undertone_api::job::JobKind as _;
+use undertone_api::job::dp_sgd::{AuditOptions, Spec};
+use undertone_api::plan::epsilon_alone;
 use undertone_api::report::PartyCost;
 use undertone_privacy::pld::Plan;
-use undertone_privacy::{Adjacency, Delta, Epsilon, NoiseMultiplier, PrivacyUnit, SamplingRate, level};
+use undertone_privacy::{Delta, Epsilon, NoiseMultiplier, PrivacyUnit, level};
 
 use super::recipe::TrainingRecipe;
-use super::scene::ArmsConsortium;
+use super::scene::{ArmsConsortium, PRIVATE};
 use super::unit_word;
 
 /// The z of *Sotto Voce*: a step of ε 100 at δ 10⁻⁶ by itself. The report contains the cost of all steps, at the δ of
@@ -18,7 +21,7 @@ const PASSES: u32 = 14;
 const EPSILONS: [f64; 4] = [1.0, 3.0, 10.0, 100.0];
 
 /// The tried changes of the recipe, at records and ε 10.
-const TRIED: [&str; 18] = [
+const TRIED: [&str; 21] = [
     "",
     "rate=0.4",
     "rate=0.15",
@@ -37,6 +40,9 @@ const TRIED: [&str; 18] = [
     "schedule=cosine",
     "local=4,rounds=6",
     "precision=int8",
+    "group=3",
+    "group=3,colluding=1",
+    "rate=0.25,rounds=40,bands=4",
 ];
 
 /// The choice of the noise.
@@ -78,15 +84,15 @@ impl GridCell {
     /// When no noise gives the requested ε, or a number is out of range.
     pub(super) async fn spec(&self, scene: &ArmsConsortium) -> TestResult<Spec> {
         let recipe = &self.recipe;
-        let noise_multiplier = match self.noise {
-            NoiseChoice::Fixed(z) => NoiseMultiplier::new(z)?,
-            NoiseChoice::OfEpsilon(epsilon) => least_noise(epsilon, self.delta, recipe)?,
-        };
         let mut spec = recipe.spec(scene, self.unit).await?;
         spec.private = Some(recipe.private_rounds(scene)?);
-        for party in &mut spec.participants[1..] {
-            party.noise = Some(Hidden { noise_multiplier, clip: recipe.clip, clipping: recipe.clipping, banded: None });
-        }
+        spec.secure_aggregation = recipe.aggregation();
+        let private = scene.stage.dataset(PRIVATE[0]).await?;
+        let noise_multiplier = match self.noise {
+            NoiseChoice::Fixed(z) => NoiseMultiplier::new(z)?,
+            NoiseChoice::OfEpsilon(epsilon) => least_noise(epsilon, self.delta, recipe, &spec, &private)?,
+        };
+        set_noise(&mut spec, recipe, noise_multiplier);
         if self.audited {
             spec.open = Some(recipe.open_rounds(scene));
             spec.audit = Some(AuditOptions { canaries: 1000, guesses: 500, recordings: 200 });
@@ -154,20 +160,32 @@ fn tried(changes: &str, recipe: &TrainingRecipe) -> TestResult<GridCell> {
     Ok(GridCell { name: format!("tried {name}"), ..cell })
 }
 
-/// Returns the least noise, to a part in two hundred, with which all releases of a party cost `epsilon` by the tight
-/// accountant. All parameters are fixed before the first release.
-fn least_noise(epsilon: f64, delta: f64, recipe: &TrainingRecipe) -> TestResult<NoiseMultiplier> {
-    let (rate, delta) = (SamplingRate::new(recipe.rate)?, Delta::new(delta)?);
-    let steps = u64::from(recipe.rounds) * u64::from(recipe.local);
+/// Gives every private party this noise.
+fn set_noise(spec: &mut Spec, recipe: &TrainingRecipe, noise_multiplier: NoiseMultiplier) {
+    for party in &mut spec.participants[1..] {
+        party.noise = Some(recipe.noise(noise_multiplier));
+    }
+}
+
+/// Returns the least noise, to a part in two hundred, with which all releases of a party cost `epsilon` as its report
+/// states it: the lower of the tight number and the Rényi bound. All parameters are fixed before the first release. `private` is the dataset of a private party.
+fn least_noise(
+    epsilon: f64,
+    delta: f64,
+    recipe: &TrainingRecipe,
+    spec: &Spec,
+    private: &Dataset,
+) -> TestResult<NoiseMultiplier> {
+    let delta = Delta::new(delta)?;
     let enough = |z: f64| -> TestResult<bool> {
-        let event = undertone_privacy::Event::PoissonSampledGaussian {
-            sampling_rate: rate,
-            noise_multiplier: NoiseMultiplier::new(z)?,
-        };
+        let mut spec = spec.clone();
+        set_noise(&mut spec, recipe, NoiseMultiplier::new(z)?);
+        let charge = spec.cost(private).ok_or("a private party is not charged")?;
         let mut plan = Plan::new();
-        plan.add(&event, Adjacency::AddRemove, steps);
-        // Losses that fit on no grid exceed every ε of the table.
-        Ok(plan.epsilon(delta).ok().flatten().is_some_and(|cost| cost.get() <= epsilon))
+        plan.add(&charge.event, charge.adjacency, charge.event.count_charges(charge.releases));
+        // A mechanism without a loss distribution, or one that fits on no grid, has its Rényi bound alone, as in reports.
+        let tight = plan.epsilon(delta).ok().flatten().map(Epsilon::get);
+        Ok([tight, epsilon_alone(&charge, delta)].into_iter().flatten().any(|cost| cost <= epsilon))
     };
     let (mut low, mut high) = (0.05, 0.1);
     while !enough(high)? {

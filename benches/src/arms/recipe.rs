@@ -16,15 +16,19 @@
 //! | `schedule` | `constant`, `linear`, `cosine` (down to 0) | `weights` | `expected_batch`, `equal` |
 //! | `cell` | `lstm`, `gru` | `layers`, `bidirectional`, `normalize`, `context` | the model |
 //! | `loss` | `cross_entropy`, `ctc` | `shadows` | shadow models of the likelihood ratio, even |
-//! | `labels` | `states`, `senones`, `original` (9,096 classes) | | |
+//! | `labels` | `states`, `senones`, `original` (9,096 classes) | `bands` | of correlated noise, 1 for independent noise |
+//! | `group` | n of secure aggregation among the private sites, 0 for none | `colluding` | t of it |
+
+use std::num::NonZeroU32;
 
 use serde_json::{Value, json};
 use support::stage::TestResult;
 use undertone_api::job::dp_sgd::{
-    AcousticModel, AverageWeights, Clipping, Ema, ModelPart, ModelParts, Optimizer, Party, Precision, RateSchedule,
-    RecurrentCell, Rounds, Spec, TestSet, TrainingLoss, VectorExchange, WarmStart,
+    AcousticModel, AverageWeights, BandedNoise, Clipping, Ema, ModelPart, ModelParts, Noise, Optimizer, Party,
+    Precision, RateSchedule, RecurrentCell, Rounds, SecureAggregation, Spec, TestSet, TrainingLoss, VectorExchange,
+    WarmStart,
 };
-use undertone_privacy::{PrivacyUnit, SamplingRate};
+use undertone_privacy::{NoiseMultiplier, PrivacyUnit, SamplingRate};
 
 use super::labels::LabelSet;
 use super::scene::{ArmsConsortium, TESTS, parties};
@@ -56,6 +60,12 @@ pub(super) struct TrainingRecipe {
     precision: Precision,
     schedule: RateSchedule,
     weights: AverageWeights,
+    /// Bands of correlated noise; 1 for independent noise.
+    bands: NonZeroU32,
+    /// n of secure aggregation among the private sites; 0 for none.
+    group: u8,
+    /// t of secure aggregation.
+    colluding: u8,
     /// The changes, as given.
     changes: Vec<String>,
 }
@@ -85,6 +95,9 @@ impl Default for TrainingRecipe {
             precision: Precision::F32,
             schedule: RateSchedule::Constant,
             weights: AverageWeights::ExpectedBatch,
+            bands: NonZeroU32::MIN,
+            group: 0,
+            colluding: 0,
             changes: Vec::new(),
         }
     }
@@ -157,6 +170,9 @@ impl TrainingRecipe {
                 }
             }
             "weights" => self.weights = word(value)?,
+            "bands" => self.bands = value.parse()?,
+            "group" => self.group = value.parse()?,
+            "colluding" => self.colluding = value.parse()?,
             _ => return Err("no such key".into()),
         }
         Ok(())
@@ -167,7 +183,35 @@ impl TrainingRecipe {
         json!({ "labels": self.labels, "classes": self.labels.classes(), "shadows": self.shadows, "changes": self.changes, "rounds": self.rounds, "rate": self.rate, "lead_rate": self.lead_rate, "lr": self.lr,
             "optimizer": self.optimizer, "clip": self.clip, "clipping": self.clipping, "ema": self.ema, "train": self.train,
             "local_steps": self.local, "precision": self.precision, "schedule": self.schedule, "weights": self.weights,
-            "model": self.model, "warm_epochs": self.warm, "open_rounds": self.open })
+            "model": self.model, "warm_epochs": self.warm, "open_rounds": self.open, "bands": self.bands, "group": self.group,
+            "colluding": self.colluding })
+    }
+
+    /// Returns the levers of privacy that the recipe uses beside independent noise at each site.
+    pub(super) fn levers(&self) -> Vec<String> {
+        let mut levers = Vec::new();
+        if self.group > 0 {
+            levers.push(format!("secure_aggregation:{}-{}", self.group, self.colluding));
+        }
+        if self.bands.get() > 1 {
+            levers.push(format!("correlated_noise:{}", self.bands));
+        }
+        if let Some(parts) = &self.train {
+            let name = |part| Some(serde_json::to_value(part).ok()?.as_str()?.to_owned());
+            levers.push(format!("train:{}", parts.iter().filter_map(name).collect::<Vec<String>>().join("+")));
+        }
+        levers
+    }
+
+    /// Returns the terms of secure aggregation among the private parties, if they use it.
+    pub(super) fn aggregation(&self) -> Option<SecureAggregation> {
+        (self.group > 0).then(|| SecureAggregation::new(self.group, self.colluding))
+    }
+
+    /// Returns the noise of every private party.
+    pub(super) fn noise(&self, noise_multiplier: NoiseMultiplier) -> Noise {
+        let banded = (self.bands.get() > 1).then_some(BandedNoise { bands: self.bands });
+        Noise { noise_multiplier, clip: self.clip, clipping: self.clipping, banded }
     }
 
     /// Returns the job that all cells share: the warm start, and open pooling.

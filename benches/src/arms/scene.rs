@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
+use support::scene::pin_peers;
 use support::stage::{SiteDataset, SpeechCorpus, TestConsortium, TestDatabase, TestResult};
 use tempfile::TempDir;
 use undertone_api::budget::NewBudget;
@@ -130,12 +131,14 @@ impl ArmsConsortium {
             for (from, to) in [
                 ("most_epsilon_per_job = 4.0", "most_epsilon_per_job = 1e4"),
                 ("least_noise_multiplier = 0.5", "least_noise_multiplier = 0.05"),
+                ("[jobs]\n", "[jobs]\nsecure_aggregation = { allowed = true }\n"),
                 ("[budget.record]\nepsilon = 8.0\ndelta = 1e-6", &budget),
             ] {
                 site.edit_policy(from, to)?;
             }
         }
         stage.open().await?;
+        pin_peers(&stage.sites[1..], &PRIVATE)?;
         let scene = Self { stage, warm: None };
         // Open data are charged nothing, but a job requires a budget.
         scene.budget(PrivacyUnit::Record, delta).await?;

@@ -72,6 +72,11 @@ impl Moments<'_> {
         Some(LinearFit { coefficients, gradients, inverse: (0..count).map(row).collect() })
     }
 
+    /// Returns the part of the target's variance that a fit explains: bᵀ·Cov(X, y).
+    fn explained_variance(&self, fit: &LinearFit) -> f64 {
+        (1..).zip(&fit.coefficients).map(|(feature, one)| one * self.covariance(0, feature)).sum()
+    }
+
     /// Returns the share of the target's variance that a fit explains, and its deviation; `None` where noise hides the variance.
     fn explained(&self, fit: &LinearFit) -> Option<(f64, f64)> {
         let (variance, own) = (self.covariance(0, 0), self.gradient(0, 0));
@@ -79,14 +84,11 @@ impl Moments<'_> {
             return None;
         }
         let mut gradient = self.no_gradient();
-        let mut sum = 0.0;
         for (feature, (coefficient, slope)) in (1..).zip(fit.coefficients.iter().zip(&fit.gradients)) {
-            let covariance = self.covariance(0, feature);
-            sum += coefficient * covariance;
-            gradient.add(covariance / variance, slope);
+            gradient.add(self.covariance(0, feature) / variance, slope);
             gradient.add(coefficient / variance, &self.gradient(0, feature));
         }
-        let share = sum / variance;
+        let share = self.explained_variance(fit) / variance;
         gradient.add(-share / variance, &own);
         Some((share, gradient.norm()))
     }
@@ -109,10 +111,8 @@ impl CellSums<'_> {
         let Some(fit) = moments.fit() else { return hidden() };
         let unit = |place: usize| moments.columns[place].span as f64 * own[place].kind.step();
         let middle = |place: usize| moments.columns[place].centre as f64 * own[place].kind.step();
-        let explained =
-            (1..).zip(&fit.coefficients).map(|(place, one)| one * moments.covariance(0, place)).sum::<f64>();
         // The variance of the errors of a row, as the classical model has it, with m rows of a unit as alike as can be.
-        let residual = (moments.covariance(0, 0) - explained).max(0.0) * self.rows / rows;
+        let residual = (moments.covariance(0, 0) - moments.explained_variance(&fit)).max(0.0) * self.rows / rows;
         let mean = |place: usize| moments.mean(place) + middle(place) / unit(place);
         let mut numbers = Vec::with_capacity(own.len() + 1);
         // In units of the target's span: the mean of the target less the parts of the features.

@@ -13,6 +13,8 @@ mod draft;
 pub mod evaluation;
 #[cfg(feature = "ssr")]
 mod field;
+#[cfg(feature = "ssr")]
+mod planner_kind;
 pub mod priced_form;
 #[cfg(feature = "ssr")]
 mod submission;
@@ -35,8 +37,9 @@ use crate::component::chart::render_still;
 #[cfg(feature = "ssr")]
 use crate::request::DashboardRequest;
 #[cfg(feature = "ssr")]
-#[cfg(feature = "ssr")]
 pub use draft::OpenedDraft;
+#[cfg(feature = "ssr")]
+pub use planner_kind::PlannerKind;
 
 /// The data of a form: everything that the proposer may see.
 #[cfg(feature = "ssr")]
@@ -46,11 +49,11 @@ pub struct PlannerData {
     pub request: std::sync::Arc<DashboardRequest>,
     /// The consortium of the future job.
     pub consortium: ConsortiumId,
-    /// The consortium's datasets.
+    /// The consortium's datasets that the kind uses.
     pub datasets: Vec<Dataset>,
     /// The balances of their accounts.
     pub standings: Vec<(DatasetId, Vec<AccountStanding>)>,
-    /// The query of the page: a saved plan, or empty.
+    /// The query of the page: a saved plan of the kind, or empty.
     pub query: String,
     /// The draft to edit, if any.
     pub opened: Option<OpenedDraft>,
@@ -85,7 +88,7 @@ pub trait Card: JobKind {
     /// Returns whether a job of this kind can begin with `dataset`.
     fn can_begin(dataset: &Dataset) -> bool;
 
-    /// Renders the form in which a job of this kind is planned and proposed.
+    /// Renders the form in which a job of this kind is planned and proposed; empty if no job can begin with the datasets.
     #[cfg(feature = "ssr")]
     fn form(ground: PlannerData) -> impl Future<Output = AnyView> + Send;
 
@@ -137,70 +140,6 @@ pub const fn terms(spec: &Spec) -> KindTerms {
         Spec::Evaluation(_) => <undertone_api::job::evaluation::Spec as Card>::TERMS,
         Spec::Analytics(_) => <undertone_api::job::analytics::Spec as Card>::TERMS,
     }
-}
-
-/// Returns whether a job of any kind can begin with one of these datasets.
-pub fn can_begin(datasets: &[Dataset]) -> bool {
-    let can_begin = |dataset: &Dataset| {
-        <undertone_api::job::dp_sgd::Spec as Card>::can_begin(dataset)
-            || <undertone_api::job::active_learning::Spec as Card>::can_begin(dataset)
-            || <undertone_api::job::transcription::Spec as Card>::can_begin(dataset)
-            || <undertone_api::job::evaluation::Spec as Card>::can_begin(dataset)
-            || <undertone_api::job::analytics::Spec as Card>::can_begin(dataset)
-    };
-    datasets.iter().any(can_begin)
-}
-
-/// Renders the forms of the kinds with suitable data, with their titles; each receives the data of its content. For an
-/// opened draft, only the form of its kind.
-#[cfg(feature = "ssr")]
-pub async fn render_forms(ground: PlannerData) -> Vec<(&'static str, AnyView)> {
-    use undertone_api::dataset::{DatasetContent, Visibility};
-    use undertone_api::job::{active_learning, analytics, dp_sgd, evaluation, transcription};
-    let with_content = |content| {
-        let mut own = ground.clone();
-        own.datasets.retain(|dataset| dataset.content == content);
-        own.standings.retain(|(id, _)| own.datasets.iter().any(|dataset| dataset.id == *id));
-        own
-    };
-    let speech = with_content(DatasetContent::Speech);
-    let queries = with_content(DatasetContent::Queries);
-    let recordings = with_content(DatasetContent::Recordings);
-    let tables = with_content(DatasetContent::Table);
-    let draft_kind = ground.opened.as_ref().map(|opened| opened.draft.content.kind.clone());
-    let is_open = |kind: &str| draft_kind.as_deref().is_none_or(|draft_kind| draft_kind == kind);
-    let mut forms = Vec::new();
-    // One training planner is on the page: for tables if a draft is of rows, or if no speech can lead.
-    let can_train = |data: &PlannerData| data.datasets.iter().any(<dp_sgd::Spec as Card>::can_begin);
-    let is_draft_of_rows = ground
-        .opened
-        .as_ref()
-        .is_some_and(|opened| opened.draft.content.spec.pointer("/model/rows").is_some_and(|rows| !rows.is_null()));
-    let (training, title) = if can_train(&speech) && !is_draft_of_rows {
-        (&speech, dp_sgd::Spec::TITLE)
-    } else {
-        (&tables, self::dp_sgd::ROW_TITLE)
-    };
-    if is_open(dp_sgd::Spec::NAME) && can_train(training) {
-        forms.push((title, dp_sgd::Spec::form(training.clone()).await));
-    }
-    let is_private = |dataset: &Dataset| dataset.visibility != Visibility::Public;
-    if is_open(evaluation::Spec::NAME)
-        && speech.datasets.iter().any(<evaluation::Spec as Card>::can_begin)
-        && speech.datasets.iter().any(is_private)
-    {
-        forms.push((evaluation::Spec::TITLE, evaluation::Spec::form(speech).await));
-    }
-    if is_open(active_learning::Spec::NAME) && !queries.datasets.is_empty() {
-        forms.push((active_learning::Spec::TITLE, active_learning::Spec::form(queries).await));
-    }
-    if is_open(transcription::Spec::NAME) && !recordings.datasets.is_empty() {
-        forms.push((transcription::Spec::TITLE, transcription::Spec::form(recordings).await));
-    }
-    if is_open(analytics::Spec::NAME) && !tables.datasets.is_empty() {
-        forms.push((analytics::Spec::TITLE, analytics::Spec::form(tables).await));
-    }
-    forms
 }
 
 /// Calls [`Card::facts`].

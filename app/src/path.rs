@@ -54,6 +54,11 @@ pub fn plan(consortium: ConsortiumId) -> String {
     format!("/c/{consortium}/plan")
 }
 
+/// Returns the job planner with the form of a kind, by the kind's word.
+pub fn plan_of(consortium: ConsortiumId, word: &str) -> String {
+    format!("/c/{consortium}/plan?kind={word}")
+}
+
 /// The prefix of the file names of the planner's bundle.
 pub const PLANNER_BUNDLE: &str = "planner";
 
@@ -244,11 +249,12 @@ pub fn audit_log_file(place: AuditPlace) -> String {
 mod tests {
     use undertone_api::id::ConsortiumId;
 
-    use super::{is_plan, overview, plan};
+    use super::{is_plan, overview, plan, plan_of};
 
     #[test]
     fn planner_alone_has_the_bundle_of_the_planner() {
         let consortium: ConsortiumId = "0198a1b2-0000-7000-8000-000000000001".parse().expect("an id");
+        assert_eq!(plan_of(consortium, "rows"), format!("{}?kind=rows", plan(consortium)));
         assert!(is_plan(&plan(consortium)) && is_plan(&format!("{}/", plan(consortium))));
         for other in [overview(consortium), format!("{}/1", plan(consortium)), "/plan".to_owned(), "/".to_owned()] {
             assert!(!is_plan(&other), "{other}");

@@ -52,25 +52,46 @@ async fn job_page_follows_a_job_to_its_model_without_reload() -> TestResult<()> 
     every_page_is_sound(&stage, &visitor, &job).await?;
     let phone = PageVisitor::open(EmulatedScreen::Phone, stage.address()).await?;
     phone.sign_in("one").await?;
-    each_form_is_proposed_by_its_own_bar(&stage, &phone).await?;
+    each_kind_is_proposed_by_its_own_bar(&stage, &phone).await?;
     every_page_is_sound(&stage, &phone, &job).await
 }
 
-/// The page of the planner has a form for each kind. On a phone the bar at the bottom belongs to the form in sight.
-async fn each_form_is_proposed_by_its_own_bar(stage: &TestConsortium, phone: &PageVisitor) -> TestResult<()> {
-    phone.visit(&format!("/c/{}/plan", stage.consortium)).await?;
-    let ready = "const all = document.querySelectorAll('.planner').length;
-        return all > 1 && all === document.querySelectorAll('.planner.live').length";
-    let is_ready = |ready: &serde_json::Value| ready.as_bool() == Some(true);
-    phone.wait("several forms with their scripts", ready, Vec::new(), PATIENCE, is_ready).await?;
-    let bars = "return Array.from(document.querySelectorAll('.planner'), form => {
-            form.scrollIntoView({ block: 'start', behavior: 'instant' });
-            const own = form.querySelector('.planner-cost .actions button.primary').getBoundingClientRect();
-            const hit = document.elementFromPoint(own.left + own.width / 2, own.top + own.height / 2);
-            return hit?.closest('.planner') === form && hit.classList.contains('primary');
+/// The planner has a card for each kind, and the page of a kind has its form alone. On a phone the bar at the bottom
+/// belongs to that form while it is in sight.
+async fn each_kind_is_proposed_by_its_own_bar(stage: &TestConsortium, phone: &PageVisitor) -> TestResult<()> {
+    let cards = format!("/c/{}/plan", stage.consortium);
+    phone.visit(&cards).await?;
+    let links = "return Array.from(document.querySelectorAll('.kind-card a'), link => {
+            const card = link.closest('.kind-card');
+            card.scrollIntoView({ block: 'center', behavior: 'instant' });
+            const box = card.getBoundingClientRect();
+            const hit = document.elementFromPoint(box.left + box.width / 2, box.bottom - 8);
+            return [new URL(link.href).search, hit === link];
         })";
-    let bars = phone.browser.run(bars, Vec::new()).await?;
-    assert!(bars.as_array().is_some_and(|bars| bars.iter().all(|own| own == true)), "{bars}");
+    let links = phone.browser.run(links, Vec::new()).await?;
+    assert_eq!(links, json!([["?kind=speech", true], ["?kind=evaluation", true]]), "the whole card is a link");
+    assert_eq!(phone.browser.run("return document.querySelectorAll('.planner').length", Vec::new()).await?, json!(0));
+    for (kind, form, title) in [
+        ("speech", "plan-dp-sgd", "Federated acoustic model"),
+        ("evaluation", "plan-evaluation", "Private evaluation of a model"),
+    ] {
+        phone.visit(&cards).await?;
+        phone.browser.click(&format!(".kind-card a[href$='?kind={kind}']")).await?;
+        phone.browser.see(".kind-tabs [aria-current=page]", title).await?;
+        phone.awake().await?;
+        let ready = "return Array.from(document.querySelectorAll('.planner.live'), form => form.id)";
+        phone.wait("one form with its script", ready, Vec::new(), PATIENCE, |forms| *forms == json!([form])).await?;
+        let bars = "return Array.from(document.querySelectorAll('.planner'), form => {
+                form.scrollIntoView({ block: 'start', behavior: 'instant' });
+                const bars = form.querySelectorAll('.planner-cost .actions button.primary');
+                const own = bars[0].getBoundingClientRect();
+                const hit = document.elementFromPoint(own.left + own.width / 2, own.top + own.height / 2);
+                return [bars.length, form.getAttribute('action'), hit === bars[0]];
+            })";
+        let bars = phone.browser.run(bars, Vec::new()).await?;
+        let action = form.replace("plan-", "/ui/propose-");
+        assert_eq!(bars, json!([[1, action, true]]), "{kind}");
+    }
     Ok(())
 }
 
@@ -99,7 +120,7 @@ async fn set_budgets(stage: &TestConsortium, visitor: &PageVisitor) -> TestResul
 /// Plans the job and proposes it; returns the planner's ε for `one`.
 async fn plan(stage: &TestConsortium, visitor: &PageVisitor) -> TestResult<String> {
     let browser = &visitor.browser;
-    let path = format!("/c/{}/plan", stage.consortium);
+    let path = format!("/c/{}/plan?kind=speech", stage.consortium);
     visitor.visit(&path).await?;
     let without_script = visitor.plain(&path).await?;
     assert!(without_script.contains("by itself for") && without_script.contains("Recalculate"), "{without_script}");
@@ -266,6 +287,8 @@ async fn every_page_is_sound(stage: &TestConsortium, visitor: &PageVisitor, job:
         ("overview", home.clone(), "Stage"),
         ("jobs", of("jobs"), "Jobs"),
         ("planner", of("plan"), "Plan a job"),
+        ("planner-of-speech", of("plan?kind=speech"), "Plan a job"),
+        ("planner-of-evaluation", of("plan?kind=evaluation"), "Plan a job"),
         ("job", job.to_owned(), TITLE),
         ("datasets", of("datasets"), "Datasets"),
         ("dataset", dataset, "one"),

@@ -11,7 +11,7 @@ mod result;
 mod tests;
 
 use leptos::prelude::*;
-use undertone_api::dataset::{Dataset, DatasetContent, Visibility};
+use undertone_api::dataset::{Dataset, DatasetContent};
 use undertone_api::id::DatasetId;
 use undertone_api::job::active_learning::{Report, Spec};
 use undertone_api::job::{Charge, JobParticipant, Measurement};
@@ -57,29 +57,22 @@ impl Card for Spec {
     };
 
     fn can_begin(dataset: &Dataset) -> bool {
-        dataset.content == DatasetContent::Queries && (dataset.visibility == Visibility::Public || dataset.classes > 0)
+        dataset.content == DatasetContent::Queries && dataset.classes > 0
     }
 
     #[cfg(feature = "ssr")]
     async fn form(ground: PlannerData) -> AnyView {
         let PlannerData { consortium, datasets, standings, query, opened, .. } = ground;
-        match QuestionPlan::first(&datasets, &standings) {
-            Some(first) => {
-                let (plan, notice) = opened.map_or((first.clone(), None), |opened| {
-                    let (plan, lost) = restore_plan(&opened.draft.content, first, &datasets);
-                    (plan, Some(super::draft::render_notice(&opened, planner::FORM, planner::SAVE, &lost)))
-                });
-                let plan = QuestionPlan::from_query(&query).unwrap_or(plan);
-                let form = planner::render_planner(&plan, &datasets, &standings, consortium);
-                view! { {notice}{form} }.into_any()
-            }
-            None => view! {
-                <p class="hint">
-                    "Register a labelled query log first: it is the lead, and the classifier starts from it."
-                </p>
-            }
-            .into_any(),
-        }
+        let Some(first) = QuestionPlan::first(&datasets, &standings) else {
+            return ().into_any();
+        };
+        let (plan, notice) = opened.map_or((first.clone(), None), |opened| {
+            let (plan, lost) = restore_plan(&opened.draft.content, first, &datasets);
+            (plan, Some(super::draft::render_notice(&opened, planner::FORM, planner::SAVE, &lost)))
+        });
+        let plan = QuestionPlan::from_query(&query).unwrap_or(plan);
+        let form = planner::render_planner(&plan, &datasets, &standings, consortium);
+        view! { {notice}{form} }.into_any()
     }
 
     fn facts(&self) -> Vec<(&'static str, String)> {

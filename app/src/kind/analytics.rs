@@ -49,14 +49,14 @@ impl Card for Spec {
     };
 
     fn can_begin(dataset: &Dataset) -> bool {
-        dataset.content == DatasetContent::Table
+        dataset.content == DatasetContent::Table && dataset.table.is_some()
     }
 
     #[cfg(feature = "ssr")]
     async fn form(ground: PlannerData) -> AnyView {
         let PlannerData { consortium, datasets, standings, query, opened, .. } = ground;
         let Some(first) = AnalyticsPlan::first(&datasets) else {
-            return view! { <p class="hint">"Register a table first."</p> }.into_any();
+            return ().into_any();
         };
         let (plan, notice) = opened.map_or((first.clone(), None), |opened| {
             let content = &opened.draft.content;

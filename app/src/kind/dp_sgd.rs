@@ -23,6 +23,8 @@ use super::{Card, KindTerms};
 use crate::component::chart::ChartFigure;
 use crate::words;
 
+#[cfg(feature = "ssr")]
+pub(super) use plan::can_predict_rows;
 pub use plan::{
     DatasetPart, FrozenParts, GroupPlan, ModelLayers, ScheduleShape, SelectionPlan, StepOptimizer, StepOptions,
     TermPlan, TermPlans, TrainingPlan,

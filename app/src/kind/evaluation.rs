@@ -57,10 +57,7 @@ impl Card for Spec {
     async fn form(ground: PlannerData) -> AnyView {
         let PlannerData { consortium, datasets, standings, query, opened, .. } = ground;
         let Some(first) = EvaluationPlan::first(&datasets) else {
-            return view! {
-                <p class="hint">"Register a public speech dataset or a public table first: its site leads and provides the model."</p>
-            }
-            .into_any();
+            return ().into_any();
         };
         let (plan, notice) = opened.map_or((first.clone(), None), |opened| {
             let content = &opened.draft.content;

@@ -53,10 +53,7 @@ impl Card for Spec {
     async fn form(ground: PlannerData) -> AnyView {
         let PlannerData { consortium, datasets, standings, query, opened, .. } = ground;
         let Some(first) = TranscriptionPlan::first(&datasets, &standings) else {
-            return view! {
-                <p class="hint">"Register a dataset of recordings first."</p>
-            }
-            .into_any();
+            return ().into_any();
         };
         let (plan, notice) = opened.map_or((first.clone(), None), |opened| {
             let content = &opened.draft.content;

@@ -17,6 +17,7 @@ use undertone_server_core::service;
 use super::render_empty;
 use crate::answer::part::{KAPPA, format_kappa};
 use crate::component::said::StateMark;
+use crate::kind::PlannerKind;
 use crate::live::follow::Follow;
 use crate::page_context::{PageContent, PagePlace};
 use crate::screen::render_page;
@@ -31,7 +32,7 @@ pub(crate) fn questions() -> AnyView {
         let invite = viewer::attests(member, consortium).then(|| exchange::render_invitation(consortium));
         let list = if asking.is_empty() {
             let plan = viewer::researches(member)
-                .then(|| view! { <p><a class="button primary" href=path::plan(consortium)>"Plan a job"</a></p> });
+                .then(|| view! { <p><a class="button primary" href=path::plan_of(consortium, PlannerKind::Questions.word())>"Plan a job"</a></p> });
             let text = "Active learning jobs with open questions appear here. Only texts that passed a site's gate \
                         reach this page, each once, after their release was charged.";
             render_empty(text, plan)

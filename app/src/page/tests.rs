@@ -22,6 +22,10 @@ fn addresses(dashboard: &TestDashboard) -> Vec<(&'static str, String)> {
         ("overview", path::overview(c)),
         ("jobs", path::jobs(c)),
         ("plan", path::plan(c)),
+        ("plan-speech", path::plan_of(c, "speech")),
+        ("plan-evaluation", path::plan_of(c, "evaluation")),
+        ("plan-questions", path::plan_of(c, "questions")),
+        ("plan-transcription", path::plan_of(c, "transcription")),
         ("job-proposed", path::job(c, dashboard.proposed)),
         ("job-running", path::job(c, dashboard.running)),
         ("job-finished", path::job(c, dashboard.finished)),
@@ -291,10 +295,10 @@ async fn member_link_has_the_selected_roles() {
 async fn refused_proposal_shows_the_budget_figures() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
-    let page = dashboard.render(&path::plan(consortium), true, "").await;
+    let page = dashboard.render(&path::plan_of(consortium, "speech"), true, "").await;
     let came = dashboard.send("propose-dp-sgd", &excessive_plan(&page.body), true).await;
     assert_eq!((came.status.as_u16(), came.location()), (302, "/from?x=1"), "{}", came.body);
-    let page = dashboard.render(&path::plan(consortium), true, came.message_cookie()).await;
+    let page = dashboard.render(&path::plan_of(consortium, "speech"), true, came.message_cookie()).await;
     assert!(page.body.contains(" releases of this kind would fit"), "{}", page.body);
     keep("plan-refused", &page.body);
 }
@@ -303,7 +307,7 @@ async fn refused_proposal_shows_the_budget_figures() {
 async fn plain_planner_form_proposes_a_job() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
-    let page = dashboard.render(&path::plan(consortium), true, "").await;
+    let page = dashboard.render(&path::plan_of(consortium, "speech"), true, "").await;
     let body = planner_fields(&page.body).replace("plan%5Btitle%5D=", "plan%5Btitle%5D=by+hand");
     let came = dashboard.send("propose-dp-sgd", &body, true).await;
     let job = dashboard.newest_job().await;
@@ -323,7 +327,7 @@ async fn island_gets_values_and_problems_not_redirects() {
 async fn refused_island_gets_html_and_status() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
-    let page = dashboard.render(&path::plan(consortium), true, "").await.body;
+    let page = dashboard.render(&path::plan_of(consortium, "speech"), true, "").await.body;
     let came = dashboard.send("propose-dp-sgd", &excessive_plan(&page), false).await;
     assert_eq!(came.status, 409, "{}", came.body);
     let text: String = serde_json::from_str(&came.body).expect("a text");
@@ -388,7 +392,7 @@ async fn frozen_dataset_shows_reason_and_clear_form() {
     assert_eq!(short.location(), "/from?x=1", "a word without grounds goes back");
 }
 
-/// Returns the fields that a browser would post for the planner's form: named, enabled fields, checked boxes.
+/// Returns the fields that a browser would post for the planner's form: named, enabled fields, checked boxes, texts.
 pub(super) fn planner_fields(page: &str) -> String {
     let form = page
         .split("action=\"/ui/propose-dp-sgd\"")
@@ -424,6 +428,8 @@ pub(super) fn planner_fields(page: &str) -> String {
                 .find(|option| option.contains(" selected"))
                 .or(options.split("<option").nth(1));
             pairs.push((name, selection.and_then(|option| attribute(option, "value")).unwrap_or_default()));
+        } else if tag.starts_with("textarea") {
+            pairs.push((name, tag.split_once('>').map(|(_, text)| text.to_owned()).unwrap_or_default()));
         }
     }
     pairs.into_iter().map(|(name, value)| format!("{}={}", encode(&name), encode(&value))).collect::<Vec<_>>().join("&")

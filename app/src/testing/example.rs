@@ -5,6 +5,7 @@ use time::macros::datetime;
 use undertone_api::budget::{Account, AccountStanding};
 use undertone_api::dataset::{Dataset, DatasetContent, SizeClass, Visibility};
 use undertone_api::id::{AccountId, ConsortiumId, DatasetId, LineageId, OrganizationId, WorkerId};
+use undertone_api::table::{TableColumn, TableSchema};
 use undertone_privacy::ledger::{Balance, Budget, GridKind, ReservationId};
 use undertone_privacy::{Adjacency, Delta, Epsilon, Event, NoiseMultiplier, PrivacyUnit, SamplingRate};
 use uuid::Uuid;
@@ -101,6 +102,20 @@ pub(crate) fn datasets() -> Vec<Dataset> {
             created_at: datetime!(2026-11-02 10:00 UTC),
         })
         .collect()
+}
+
+/// Returns the same datasets as tables of patients.
+pub(crate) fn tables() -> Vec<Dataset> {
+    let columns = r#"[{"name":"age","kind":"integer","least":0,"most":100},{"name":"returns","kind":"boolean"},
+        {"name":"cost","kind":"real","least":0,"most":9000,"step":1}]"#;
+    let columns: Vec<TableColumn> = serde_json::from_str(columns).expect("columns");
+    let mut datasets = datasets();
+    for dataset in &mut datasets {
+        (dataset.content, dataset.inputs, dataset.classes, dataset.test_records) = (DatasetContent::Table, 0, 0, 0);
+        (dataset.users, dataset.units) = (Some(SizeClass(1000)), vec![PrivacyUnit::User]);
+        dataset.table = Some(TableSchema { unit_column: "patient".to_owned(), columns: columns.clone() });
+    }
+    datasets
 }
 
 fn account(standing: &AccountStanding, index: u128) -> Account {

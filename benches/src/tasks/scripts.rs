@@ -21,9 +21,10 @@ pub(super) async fn understand(walk: &mut TaskWalk<'_>) -> TestResult<()> {
     walk.see(".tour-bar", "Stop 2").await
 }
 
-/// Plans a training with the planner's own numbers, and proposes it.
+/// Plans a training on speech with the planner's own numbers, and proposes it.
 pub(super) async fn launch(walk: &mut TaskWalk<'_>, title: &str) -> TestResult<()> {
     walk.press("Plan a job").await?;
+    walk.press("Federated acoustic model").await?;
     walk.fill("Title", title).await?;
     walk.press("Propose to the owners").await?;
     walk.see("h1", title).await

@@ -87,6 +87,8 @@ impl LoadedConsortium {
             ("overview", home.clone()),
             ("jobs", format!("{home}/jobs")),
             ("plan", format!("{home}/plan")),
+            ("plan of speech", format!("{home}/plan?kind=speech")),
+            ("plan of questions", format!("{home}/plan?kind=questions")),
             ("datasets", format!("{home}/datasets")),
             ("dataset", format!("{home}/datasets/{}", site.dataset)),
             ("organizations", format!("{home}/organizations")),

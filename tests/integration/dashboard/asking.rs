@@ -33,6 +33,7 @@ async fn displayed_question_cost_follows_form_and_server_plan() -> TestResult<()
         let visitor = PageVisitor::open(screen, stage.address()).await?;
         let browser = &visitor.browser;
         visitor.sign_in("operator").await?;
+        // The query logs make one kind possible, whose form the page shows at once.
         visitor.visit(&format!("/c/{}/plan", stage.consortium)).await?;
         browser.run("window.kept = true", Vec::new()).await?;
         let of_log = log(&visitor).await?;

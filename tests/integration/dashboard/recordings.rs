@@ -32,6 +32,7 @@ async fn recordings_are_planned_and_approved_on_desktop_and_phone() -> TestResul
         browser.see("main", "Budget for counts of pieces by word").await?;
         visitor.sound("dataset-of-recordings").await?;
 
+        // The recordings make one kind possible, whose form the page shows at once.
         visitor.visit(&format!("{home}/plan")).await?;
         browser.see(".planner-cost", "The word list is empty").await?;
         visitor.sound("planner-of-recordings").await?;

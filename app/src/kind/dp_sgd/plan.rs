@@ -26,6 +26,8 @@ use undertone_privacy::{NoiseMultiplier, PrivacyUnit, SamplingRate, calibrate};
 pub(in crate::kind::dp_sgd) use bands::BandPlan;
 pub use group::GroupPlan;
 pub use layers::{FrozenParts, ModelLayers};
+#[cfg(feature = "ssr")]
+pub(in crate::kind) use rows::can_predict_rows;
 pub use steps::{ScheduleShape, StepOptimizer, StepOptions};
 pub use terms::{TermPlan, TermPlans};
 pub use trials::SelectionPlan;

@@ -10,6 +10,7 @@ use undertone_privacy::{NoiseMultiplier, PrivacyUnit};
 
 use super::is_evaluated;
 use crate::kind::Card as _;
+use crate::kind::planner_kind::has_test_set;
 
 /// The noise of a first plan: ε 1 at δ 10⁻⁶.
 const NOISE: f64 = 4.3;
@@ -60,10 +61,11 @@ pub struct EvaluationPlan {
 }
 
 impl EvaluationPlan {
-    /// Makes an initial plan: the largest public dataset of speech or tables leads, and every private one of its content
-    /// takes part. `None` without a lead.
+    /// Makes an initial plan: the largest public dataset of speech or tables leads, preferably one whose content private
+    /// datasets have too, and every private one of its content takes part. `None` without a lead.
     pub(super) fn first(datasets: &[Dataset]) -> Option<Self> {
-        let lead = datasets.iter().filter(|dataset| Spec::can_begin(dataset)).max_by_key(|dataset| dataset.records)?;
+        let order = |dataset: &&Dataset| (has_test_set(dataset, datasets), dataset.records);
+        let lead = datasets.iter().filter(|dataset| Spec::can_begin(dataset)).max_by_key(order)?;
         let private =
             datasets.iter().filter(|dataset| is_evaluated(dataset) && dataset.visibility != Visibility::Public);
         let private: Vec<&Dataset> = private.collect();

@@ -35,6 +35,22 @@ fn first_plan_with_a_model_is_valid() {
 }
 
 #[test]
+fn first_plan_leads_where_a_private_set_can_be_measured() {
+    let speech = example::datasets();
+    let mut table = example::tables().swap_remove(0);
+    table.id = undertone_api::id::DatasetId(uuid::Uuid::from_u128(0x0400));
+    table.records = undertone_api::dataset::SizeClass(1_000_000);
+    let datasets = [speech.clone(), vec![table.clone()]].concat();
+    let plan = EvaluationPlan::first(&datasets).unwrap();
+    assert_eq!(plan.lead, speech[0].id, "the larger table has no private one");
+    assert!(plan.parts.iter().all(|part| part.joins), "{:?}", plan.parts);
+    let tables = example::tables();
+    let datasets = [vec![table.clone()], tables[1..].to_vec()].concat();
+    let plan = EvaluationPlan::first(&datasets).unwrap();
+    assert_eq!((plan.lead, plan.unit), (table.id, PrivacyUnit::User));
+}
+
+#[test]
 fn planned_spec_opens_as_its_plan() {
     let other = plan(|plan| {
         (plan.accuracy, plan.bins, plan.hours) = (true, 32, 1.5);
@@ -123,7 +139,7 @@ fn result_shows_intervals_or_the_reason_for_none() {
 async fn form_has_every_field_without_a_script() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
-    let page = dashboard.render(&path::plan(consortium), true, "").await.body;
+    let page = dashboard.render(&path::plan_of(consortium, "evaluation"), true, "").await.body;
     let form = page.split_once(<Spec as Card>::TITLE).unwrap().1;
     for words in [
         "id=\"plan-evaluation\"",

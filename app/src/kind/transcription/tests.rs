@@ -170,7 +170,7 @@ async fn changed_plan_is_priced_by_the_server() {
 async fn form_has_every_field_without_a_script() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
-    let page = dashboard.render(&path::plan(consortium), true, "").await.body;
+    let page = dashboard.render(&path::plan_of(consortium, "transcription"), true, "").await.body;
     let form = page.split_once(<Spec as Card>::TITLE).unwrap().1;
     for said in [
         "id=\"plan-transcription\"",
@@ -196,7 +196,7 @@ async fn form_has_every_field_without_a_script() {
 async fn first_plan_explains_the_missing_words() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
-    let page = dashboard.render(&path::plan(consortium), true, "").await.body;
+    let page = dashboard.render(&path::plan_of(consortium, "transcription"), true, "").await.body;
     let form = page.split_once(<Spec as Card>::TITLE).unwrap().1;
     for said in [
         "The word list is empty",

@@ -1,5 +1,7 @@
 //! The planner in a browser without wasm: its numbers, and a draft that is opened in it.
 
+mod kinds;
+
 use crate::page::tests::planner_fields;
 use crate::path;
 use crate::testing::TestDashboard;
@@ -43,7 +45,7 @@ async fn saving_updates_the_opened_draft() {
     let complete = dashboard.complete;
     let came = dashboard.send("draft-dp-sgd", &posted_form(&dashboard, 3).await, true).await;
     assert_eq!(came.location(), path::draft(consortium, complete), "{}", came.body);
-    let new = planner_fields(&render_page(&dashboard, &path::plan(consortium)).await);
+    let new = planner_fields(&render_page(&dashboard, &path::plan_of(consortium, "speech")).await);
     let came = dashboard.send("draft-dp-sgd", &new, true).await;
     let draft = dashboard.newest_draft().await;
     assert!(draft.id != complete && draft.version == 1, "another draft is made");
@@ -136,7 +138,7 @@ async fn invalid_draft_address_is_refused_by_name() {
 /// Renders the planner with one of the plan's numbers replaced.
 async fn planner_with(dashboard: &TestDashboard, field: &str, value: &str) -> String {
     let consortium = dashboard.consortium;
-    let page = dashboard.render(&path::plan(consortium), true, "").await.body;
+    let page = dashboard.render(&path::plan_of(consortium, "speech"), true, "").await.body;
     let query: Vec<String> = planner_fields(&page)
         .split('&')
         .map(|pair| match pair.split_once('=') {
@@ -151,7 +153,7 @@ async fn planner_with(dashboard: &TestDashboard, field: &str, value: &str) -> St
 async fn plan_shows_remainder_bottleneck_and_round_costs() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
-    let page = dashboard.render(&path::plan(consortium), true, "").await.body;
+    let page = dashboard.render(&path::plan_of(consortium, "speech"), true, "").await.body;
     let texts = [
         "Fits every budget.",
         " limits the plan: its budget admits ",
@@ -188,7 +190,7 @@ async fn refused_plan_links_to_three_fitting_plans() {
 async fn changed_plan_gets_tight_numbers_from_the_server() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
-    let page = dashboard.render(&path::plan(consortium), true, "").await.body;
+    let page = dashboard.render(&path::plan_of(consortium, "speech"), true, "").await.body;
     let came = dashboard.send("weigh-dp-sgd", &planner_fields(&page), false).await;
     let text: String = serde_json::from_str(&came.body).expect("a text");
     assert!(text.contains("ward-a") && text.contains("Budget with it"), "{text}");
@@ -200,7 +202,7 @@ async fn changed_plan_gets_tight_numbers_from_the_server() {
 async fn rehearsal_is_requested_from_the_planner_and_shown_beside_its_plan() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
-    let planner = render_page(&dashboard, &path::plan(consortium)).await;
+    let planner = render_page(&dashboard, &path::plan_of(consortium, "speech")).await;
     assert!(planner.contains("formaction=\"/ui/rehearse-dp-sgd\"") && !planner.contains("Rehearsed on public data"));
     let fields = planner_fields(&planner).replace("plan%5Btitle%5D=", "plan%5Btitle%5D=Digits");
     let wrong = dashboard.send("rehearse-dp-sgd", &fields.replace("minutes=60", "minutes=0"), true).await;

@@ -12,11 +12,17 @@ const ROWS_PER_UNIT: u32 = 10;
 /// The embedding of texts in a first plan: few parameters, because each has noise.
 const TEXT: TextEmbedding = TextEmbedding { buckets: 1024, width: 16 };
 
-/// Returns the columns of a first plan as JSON: the last boolean or category is predicted from all other columns. Empty for
-/// a dataset that is no table, or has no such column.
+/// Returns the columns of a first plan as JSON: the last boolean or category, or else the last number, is predicted from
+/// all other columns. Empty for a dataset that is no table, or has no such column.
 pub(super) fn first_rows(lead: &Dataset) -> String {
     let schema = lead.table.as_ref().filter(|_| lead.content == DatasetContent::Table);
     schema.and_then(choose_columns).map_or_else(String::new, |rows| write_rows(&rows))
+}
+
+/// Returns whether a dataset is a table with a column that a first plan predicts.
+#[cfg(feature = "ssr")]
+pub(in crate::kind) fn can_predict_rows(lead: &Dataset) -> bool {
+    !first_rows(lead).is_empty()
 }
 
 fn choose_columns(schema: &TableSchema) -> Option<RowColumns> {
@@ -27,7 +33,10 @@ fn choose_columns(schema: &TableSchema) -> Option<RowColumns> {
             false
         }
     };
-    let target = schema.columns.iter().rposition(|column| has_values(&column.kind))?;
+    let is_number = |kind: &ColumnKind| matches!(kind, ColumnKind::Integer { .. } | ColumnKind::Real { .. });
+    let find_last =
+        |is_target: &dyn Fn(&ColumnKind) -> bool| schema.columns.iter().rposition(|column| is_target(&column.kind));
+    let target = find_last(&has_values).or_else(|| find_last(&is_number))?;
     let mut features = schema.columns.clone();
     let target = features.remove(target);
     let has_text = features.iter().any(|column| matches!(column.kind, ColumnKind::Text { .. }));

@@ -1,4 +1,4 @@
-use undertone_api::dataset::{DatasetContent, SizeClass, Visibility};
+use undertone_api::dataset::Visibility;
 use undertone_api::job::{JobKind, TermName};
 
 use undertone_api::id::{JobId, WorkerId};
@@ -8,7 +8,6 @@ use undertone_api::job::dp_sgd::{
 use undertone_api::model::{InitialModelChoice, ModelSource};
 use undertone_api::plan::epsilon_alone;
 use undertone_api::signed::ModelOrigin;
-use undertone_api::table::TableSchema;
 use undertone_privacy::PrivacyUnit;
 use uuid::Uuid;
 
@@ -248,23 +247,9 @@ fn rate_out_of_range_is_named_by_path() {
     assert_eq!(violations.first().map(|v| v.field.as_str()), Some("spec.participants.0.sampling_rate"));
 }
 
-/// Returns the example's datasets as tables of patients.
-fn tables() -> Vec<undertone_api::dataset::Dataset> {
-    let columns = r#"[{"name":"age","kind":"integer","least":0,"most":100},{"name":"returns","kind":"boolean"},
-        {"name":"cost","kind":"real","least":0,"most":9000,"step":1}]"#;
-    let columns: Vec<undertone_api::table::TableColumn> = serde_json::from_str(columns).expect("columns");
-    let mut datasets = example::datasets();
-    for dataset in &mut datasets {
-        (dataset.content, dataset.inputs, dataset.classes, dataset.test_records) = (DatasetContent::Table, 0, 0, 0);
-        (dataset.users, dataset.units) = (Some(SizeClass(1000)), vec![PrivacyUnit::User]);
-        dataset.table = Some(TableSchema { unit_column: "patient".to_owned(), columns: columns.clone() });
-    }
-    datasets
-}
-
 #[test]
 fn first_plan_on_tables_is_valid_and_round_trips() {
-    let datasets = tables();
+    let datasets = example::tables();
     let first = TrainingPlan::first(&datasets, &example::standings()).expect("there are datasets");
     assert!(first.is_of_rows() && first.unit == PrivacyUnit::User);
     for (layers, audit) in [(1, true), (1, false), (0, false)] {
@@ -281,4 +266,16 @@ fn first_plan_on_tables_is_valid_and_round_trips() {
     let broken = TrainingPlan { rows: "{".to_owned(), ..first };
     let violations = broken.spec(&datasets).expect_err("no JSON");
     assert_eq!(violations.first().map(|violation| violation.field.as_str()), Some("spec.model.rows"));
+}
+
+#[test]
+fn first_plan_predicts_a_number_without_a_category() {
+    let mut datasets = example::tables();
+    for table in datasets.iter_mut().filter_map(|dataset| dataset.table.as_mut()) {
+        table.columns.remove(1);
+    }
+    let first = TrainingPlan::first(&datasets, &example::standings()).expect("there are datasets");
+    let spec = first.spec(&datasets).expect("every number is in range");
+    assert_eq!(spec.check(&datasets), Vec::new());
+    assert_eq!(spec.model.rows.expect("a model of rows").target.name, "cost");
 }

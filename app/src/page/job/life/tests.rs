@@ -113,7 +113,7 @@ async fn complete_draft_is_proposed_and_incomplete_is_not() {
 async fn plan_is_saved_as_a_draft_without_a_script() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;
-    let planner = render_page(&dashboard, &path::plan(consortium)).await;
+    let planner = render_page(&dashboard, &path::plan_of(consortium, "speech")).await;
     assert!(planner.contains("formaction=\"/ui/draft-dp-sgd\""), "{planner}");
 }
 

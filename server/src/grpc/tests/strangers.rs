@@ -113,7 +113,7 @@ async fn bytes_of_half_sent_messages_are_bounded_and_free_again() {
     let limits = MessageLimits { stranger_bytes: (1000, 1000), time: 10 * LONG, ..MessageLimits::default() };
     let address = listen_with(&app.ctx, limits);
     let mut sender = open(address).await;
-    let (_answer, body) = begin(&mut sender, "WorkerGateway/Enroll", 1000, 900);
+    let (answer, body) = begin(&mut sender, "WorkerGateway/Enroll", 1000, 900);
     // Before those have arrived, the second call may be accepted.
     let refusal = async {
         loop {
@@ -123,10 +123,11 @@ async fn bytes_of_half_sent_messages_are_bounded_and_free_again() {
             }
         }
     };
-    let refused = timeout(LONG, refusal).await.expect("the bytes are bounded");
+    let refused = timeout(4 * LONG, refusal).await.expect("the bytes are bounded");
     assert!(retry_delay(&refused).is_some(), "it is told when to come again");
-    drop((body, sender));
+    // A stream is reset with the last of its handles.
+    drop((answer, body, sender));
     let freed = async { while enrolled(address, 300).await.code() == GrpcCode::Unavailable {} };
-    timeout(LONG, freed).await.expect("what is given up is free again");
+    timeout(4 * LONG, freed).await.expect("what is given up is free again");
     app.close().await;
 }

@@ -179,6 +179,8 @@ fn least_noise(
     let delta = Delta::new(delta)?;
     let enough = |z: f64| -> TestResult<bool> {
         let mut spec = spec.clone();
+        // The manifest states the classes, and the price of a sum under masks depends on its length.
+        spec.model.classes = Some(recipe.labels.classes().into());
         set_noise(&mut spec, recipe, NoiseMultiplier::new(z)?);
         let charge = spec.cost(private).ok_or("a private party is not charged")?;
         let mut plan = Plan::new();

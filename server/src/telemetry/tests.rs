@@ -99,7 +99,7 @@ async fn spans_of_a_request_reach_the_collector_without_secrets() {
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
     };
-    let delivery = tokio::time::timeout(std::time::Duration::from_secs(120), delivery).await;
+    let delivery = tokio::time::timeout(std::time::Duration::from_mins(2), delivery).await;
     let ended = provider.clone();
     tokio::task::spawn_blocking(move || ended.shutdown()).await.expect("no panic").expect("sent");
 

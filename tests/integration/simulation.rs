@@ -9,7 +9,7 @@ use support::simulation::{
 };
 use support::stage::TestDatabase;
 
-/// Schedules of an ordinary run: some seven minutes on two cores. The benchmark runs more, with other seeds.
+/// Schedules of an ordinary run: some eight minutes on two cores. The benchmark runs more, with other seeds.
 const COUNT: u64 = 1000;
 /// Schedules on PostgreSQL, where each needs a database of its own.
 const ON_POSTGRES: u64 = 24;

@@ -59,7 +59,8 @@ fn fingerprint(text: &str) -> TestResult<String> {
     Ok(line.ok_or("`peers list` shows the site's own fingerprint")?.to_owned())
 }
 
-/// Pins the keys of sites at each other, as their operators do at their terminals. Each label stands for the site at its place.
+/// Pins the keys of sites at each other, as their operators do at their terminals. `labels` has a label for each site, in
+/// order.
 ///
 /// # Errors
 /// When a site does not show its key or refuses another one.

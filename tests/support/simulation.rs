@@ -120,8 +120,9 @@ pub fn runtime() -> Result<tokio::runtime::Runtime, Failed> {
     Ok(tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?)
 }
 
-/// Keeps the current thread, and those that it starts, on one processor. A schedule waits for the threads of its databases at
-/// each statement; to wake them on another processor takes a third of its time. Where the system refuses, nothing changes.
+/// Keeps the current thread, and those that it starts, on one processor. A schedule waits for the threads of its
+/// databases at each statement, and to wake them on another processor takes a quarter of its time. Where the system
+/// refuses, nothing changes.
 pub fn stay_on_processor(number: usize) {
     let processors = core_affinity::get_core_ids().unwrap_or_default();
     if let Some(own) = processors.get(number % processors.len().max(1)) {

@@ -168,7 +168,8 @@ fn set_noise(spec: &mut Spec, recipe: &TrainingRecipe, noise_multiplier: NoiseMu
 }
 
 /// Returns the least noise, to a part in two hundred, with which all releases of a party cost `epsilon` as its report
-/// states it: the lower of the tight number and the Rényi bound. All parameters are fixed before the first release. `private` is the dataset of a private party.
+/// states it: the lower of the tight number and the Rényi bound. All parameters are fixed before the first release.
+/// `private` is the dataset of a private party.
 fn least_noise(
     epsilon: f64,
     delta: f64,

@@ -197,8 +197,7 @@ impl TrainingRecipe {
             levers.push(format!("correlated_noise:{}", self.bands));
         }
         if let Some(parts) = &self.train {
-            let name = |part| Some(serde_json::to_value(part).ok()?.as_str()?.to_owned());
-            levers.push(format!("train:{}", parts.iter().filter_map(name).collect::<Vec<String>>().join("+")));
+            levers.push(format!("train:{}", parts.iter().map(ModelPart::name).collect::<Vec<_>>().join("+")));
         }
         levers
     }

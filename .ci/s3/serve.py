@@ -24,9 +24,14 @@ user = pwd.getpwuid(os.getuid()).pw_name
 account, tester = key_id.split(":")
 
 
-def free_port():
+# Each server has a loopback address of its own. Swift's sockets share a port of one address without an error, and then a request
+# of the one server reaches the other.
+addresses = {"account": "127.0.0.2", "container": "127.0.0.3", "object": "127.0.0.4"}
+
+
+def free_port(address):
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.bind((address, 0))
         return probe.getsockname()[1]
 
 
@@ -34,11 +39,11 @@ def write(name, text):
     (folder / name).write_text(text)
 
 
-def ring(kind, at):
+def ring(kind, address, at):
     builder = str(folder / f"{kind}.builder")
     for arguments in (
         ["create", "4", "1", "0"],
-        ["add", "--region", "1", "--zone", "1", "--ip", "127.0.0.1", "--port", str(at), "--device", "one", "--weight", "1"],
+        ["add", "--region", "1", "--zone", "1", "--ip", address, "--port", str(at), "--device", "one", "--weight", "1"],
         ["rebalance"],
     ):
         subprocess.run([tools / "swift-ring-builder", builder, *arguments], check=True, stdout=subprocess.DEVNULL)
@@ -46,13 +51,13 @@ def ring(kind, at):
 
 (folder / "devices" / "one").mkdir(parents=True, exist_ok=True)
 write("swift.conf", "[swift-hash]\nswift_hash_path_suffix = undertone\n[storage-policy:0]\nname = one\ndefault = yes\n")
-ports = {kind: free_port() for kind in ("account", "container", "object")}
+ports = {kind: free_port(address) for kind, address in addresses.items()}
 for kind, at in ports.items():
-    ring(kind, at)
+    ring(kind, addresses[kind], at)
     write(
         f"{kind}.conf",
         f"""[DEFAULT]
-bind_ip = 127.0.0.1
+bind_ip = {addresses[kind]}
 bind_port = {at}
 user = {user}
 swift_dir = {folder}
@@ -125,14 +130,14 @@ for kind in (*ports, "proxy"):
     children.append(subprocess.Popen([tools / f"swift-{kind}-server", folder / f"{kind}.conf"], cwd=folder))
 
 
-
-def listens(at):
+def listens(address, at):
     with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", at)) == 0
+        return probe.connect_ex((address, at)) == 0
 
 
 deadline = time.monotonic() + 90
-while not all(listens(at) for at in (*ports.values(), port)):
+sockets = [*((addresses[kind], at) for kind, at in ports.items()), ("127.0.0.1", port)]
+while not all(listens(*place) for place in sockets):
     if time.monotonic() > deadline or any(child.poll() is not None for child in children):
         print("Swift did not start", file=sys.stderr)
         stop()

@@ -1,5 +1,5 @@
 //! The tutorial "From three hospitals' tables to Table One", as it is written: the declaration, the command, the policy
-//! and the statements come from its page.
+//! and the statements come from its page. And groups of codes that nobody declared.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -17,6 +17,8 @@ use undertone_api::job::analytics::{
 };
 use undertone_api::job::{NewJob, Report};
 use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
+
+use crate::masked::certificate_verifies_offline;
 
 const JOB: Duration = Duration::from_mins(2);
 /// The hospitals.
@@ -96,6 +98,89 @@ async fn tables_of_three_hospitals_become_table_one() -> TestResult<()> {
         assert_eq!(commits.map(|entry| entry.count).sum::<u64>(), 1, "{name} releases one vector");
         assert!(dataset.accounts.first().ok_or("an account")?.spent > 0.0, "{name} is charged");
     }
+    Ok(())
+}
+
+/// The codes of diagnoses, each with its patients at each hospital.
+const CODES: [(&str, usize); 4] = [("I21.4", 400), ("E11.9", 250), ("J45", 150), ("Q87.1", 1)];
+
+/// Each hospital releases a vector of the choice, and one of the counts of the chosen codes. The code of one patient is
+/// not among them.
+#[tokio::test(flavor = "multi_thread")]
+async fn codes_that_nobody_declared_become_groups() -> TestResult<()> {
+    let mut stage = TestConsortium::set(TestDatabase::Sqlite, &["North", "South", "West"]).await?;
+    for (index, site) in stage.sites.iter_mut().enumerate() {
+        add_diagnoses(site, index)?;
+        site.edit_policy("kinds = [\"dp_sgd\"]", "kinds = [\"dp_sgd\", \"analytics\"]")?;
+        site.edit_policy("release_period_seconds = { ", "release_period_seconds = { analytics = 0.05, ")?;
+        site.edit_policy("[budget.record]", "[budget.user]")?;
+    }
+    stage.open().await?;
+    let budget =
+        NewBudget { unit: PrivacyUnit::User, epsilon: Epsilon::new(8.0)?, delta: Delta::new(1e-6)?, filter: None };
+    let mut participants = Vec::new();
+    let mut schema = None;
+    for (site, name) in stage.sites.iter().zip(HOSPITALS) {
+        let dataset = stage.dataset(&format!("{name}-diagnoses")).await?;
+        site.client.set_budget(dataset.id, &budget).await?;
+        participants.push(json!({ "dataset": dataset.id }));
+        schema = dataset.table;
+    }
+    let statement = "SELECT code, count(DISTINCT patient) FROM rows GROUP BY code LIMIT 10";
+    let parsed = parse_queries(statement, &schema.ok_or("a schema")?, ContributionLimits::default())?;
+    let plan: NewJob = serde_json::from_value(json!({
+        "title": "The most frequent diagnoses",
+        "kind": "analytics",
+        "spec": {
+            "unit": "user",
+            "participants": participants,
+            "columns": parsed.columns,
+            "queries": parsed.queries,
+            "noise_multiplier": 4.3,
+            "quorum": 3,
+            "deadline_seconds": 100,
+        },
+    }))?;
+    let job = stage.sites[0].client.propose(stage.consortium, &plan).await?.summary.id;
+    for (site, name) in stage.sites.iter().zip(HOSPITALS) {
+        site.client.approve(job, stage.dataset(&format!("{name}-diagnoses")).await?.id).await?;
+    }
+    let done = stage.finish(job, JOB).await?;
+    let Some(Report::Analytics(report)) = &done.report else { return Err("a finished job has its report".into()) };
+    let groups: Vec<&str> = report.queries[0].cells.iter().flat_map(|cell| &cell.groups).map(String::as_str).collect();
+    for (code, patients) in CODES {
+        let place = groups.iter().position(|group| *group == code);
+        if patients == 1 {
+            assert_eq!(place, None, "a code of one patient of a hospital is not shown: {groups:?}");
+            continue;
+        }
+        let place = place.ok_or_else(|| format!("{code} is not among {groups:?}"))?;
+        check_number(&report.queries[0].cells[place].aggregates[0], 0, (HOSPITALS.len() * patients) as f64)?;
+    }
+    for name in HOSPITALS {
+        let dataset = stage.dataset(&format!("{name}-diagnoses")).await?;
+        let entries = stage.operator.ledger(dataset.id).await?.items;
+        let commits = entries.iter().filter(|entry| entry.kind == EntryKind::Commit);
+        assert_eq!(commits.map(|entry| entry.count).sum::<u64>(), 2, "{name} releases two vectors");
+    }
+    certificate_verifies_offline(&stage, job).await
+}
+
+/// Adds a table with a row for each patient.
+fn add_diagnoses(site: &mut TestSite, index: usize) -> TestResult<()> {
+    let mut rows = "patient,code\n".to_owned();
+    for (code, patients) in CODES {
+        for number in 0..patients {
+            writeln!(rows, "{code}-{number},{}", code.to_ascii_lowercase())?;
+        }
+    }
+    let name = format!("{}-diagnoses", HOSPITALS[index]);
+    let (rows_file, schema) = (site.folder().join("diagnoses.csv"), site.folder().join("diagnoses.toml"));
+    fs::write(&rows_file, rows)?;
+    fs::write(&schema, "unit = \"patient\"\n\n[[columns]]\nname = \"code\"\nkind = \"key\"\nlongest = 6\n")?;
+    let (rows_file, schema) = (rows_file.display().to_string(), schema.display().to_string());
+    site.command(&["data", "add-table", "--name", &name, "--schema", &schema, "--input", &rows_file])?;
+    site.holdings.push(SiteDataset::new(&name, "private", &[]));
     Ok(())
 }
 

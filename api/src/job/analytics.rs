@@ -1,11 +1,13 @@
 //! `analytics`: aggregates of tables of rows over several sites.
 //!
 //! Each site sums the bounded contributions of its units to all aggregates of all queries in one vector of integers, adds
-//! discrete Gaussian noise, and releases it. The server averages; counts, means, variances, histograms, quantiles,
-//! survival curves and covariance matrices, each with an interval, follow from the sum as post-processing. One release of each site, charged once.
+//! discrete Gaussian noise, and releases it. Where a query has groups of keys that nobody declared, each site releases a
+//! vector of the choice of keys before. The server averages; counts, means, variances, histograms, quantiles,
+//! survival curves and covariance matrices, each with an interval, follow from the sum as post-processing. One release of each site, charged once; two
+//! with a choice of keys.
 //!
 //! `query.rs` and `filter.rs` define the request, `resolve.rs` binds it to declared columns, `statistic.rs` and
-//! `layout.rs` the vector and its sensitivity, `estimate.rs` and its neighbours the results, `cost.rs` the charge,
+//! `layout.rs` the vector and its sensitivity, `selection.rs` the choice of keys, `estimate.rs` and its neighbours the results, `cost.rs` the charge,
 //! `check.rs` the limits. `sql.rs` reads a restricted SQL text into the same queries.
 //!
 #![doc = include_str!("analytics/spec.md")]
@@ -20,6 +22,7 @@ mod query;
 mod report;
 mod resolve;
 mod resolve_error;
+mod selection;
 #[cfg(feature = "sql")]
 pub mod sql;
 mod statistic;
@@ -49,10 +52,14 @@ pub use layout::{
 };
 pub use query::{AggregateMeasure, ContributionLimits, DatePeriod, GroupKey, TableAggregate, TableQuery};
 pub use report::{AggregateResult, AnalyticsError, CellResult, QueryResult, Report, ResultLine};
-pub use resolve::{CodeBounds, MOST_EDGES};
+pub use resolve::{CodeBounds, KeyGroups, MOST_EDGES, SelectedKeys};
 pub use resolve_error::ResolveError;
+pub use selection::{BUCKETS, FOUND, KeyChoice, KeyLayout, MOST_SELECTED};
 pub use statistic::{BlockStatistic, CentredColumn, LEVELS};
 
+/// The series in which the vectors of the choice of keys are averaged, in one round: number 1. Only where a query selects
+/// keys.
+pub const KEYS: &str = "keys";
 /// The series in which the vectors are averaged, in one round: number 1.
 pub const VECTOR: &str = "vector";
 
@@ -174,17 +181,20 @@ impl JobKind for Spec {
 
     fn series(&self, datasets: &[Dataset]) -> Vec<RoundSeries> {
         let is_known = |party: &&Party| datasets.iter().any(|dataset| dataset.id == party.dataset);
-        vec![RoundSeries {
-            name: VECTOR.to_owned(),
+        let series = |name: &str, length: Option<usize>| RoundSeries {
+            name: name.to_owned(),
             rounds: 1,
             quorum: self.quorum,
             deadline_seconds: self.deadline_seconds,
             weights: self.participants.iter().filter(is_known).map(|party| (party.dataset, 1.0)).collect(),
             until: Vec::new(),
-            length: self.layout().ok().map(|layout| layout.length() as u64),
+            length: length.map(|length| length as u64),
             precision: Precision::F32,
             masked: None,
-        }]
+        };
+        let keys = self.selects_keys().then(|| series(KEYS, self.key_layout().ok().map(|layout| layout.length())));
+        let vector = series(VECTOR, self.layout().ok().map(|layout| layout.length()));
+        keys.into_iter().chain([vector]).collect()
     }
 
     fn allowed_measurements(&self) -> AllowedMeasurements {

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::{ColumnKind, TableColumn, TableSchema};
+use super::{ColumnKind, LONGEST_KEY, TableColumn, TableSchema};
 use crate::problem::Violation;
 
 /// The most columns of a table.
@@ -44,6 +44,9 @@ impl TableSchema {
                 say(format!("columns.{index}.{field}"), text);
             }
         }
+        if self.encoder.as_deref().is_some_and(|digest| !is_sha256(digest)) {
+            say("encoder".to_owned(), "the digest of an encoder: 64 lower-case hexadecimal digits".to_owned());
+        }
         let texts = self.columns.iter().filter(|column| matches!(column.kind, ColumnKind::Text { .. }));
         let grams: usize = texts.map(|column| column.kind.code_count().min(MOST_GRAMS)).sum();
         if grams > MOST_GRAMS {
@@ -78,6 +81,9 @@ impl TableColumn {
             ColumnKind::Date { first, last } => {
                 (first >= last).then(|| ("first", "`first` must be before `last`".to_owned()))
             }
+            ColumnKind::Key { longest } => {
+                (!(1..=LONGEST_KEY).contains(longest)).then(|| ("longest", format!("1 to {LONGEST_KEY} symbols")))
+            }
             ColumnKind::Text { .. } => {
                 let is_valid = (1..=MOST_GRAMS).contains(&self.kind.code_count());
                 (!is_valid).then(|| ("most_grams", format!("1 to {MOST_GRAMS}")))
@@ -102,6 +108,10 @@ fn is_name(name: &str) -> bool {
     name.len() <= LONGEST_NAME
         && name.bytes().next().is_some_and(is_letter)
         && name.bytes().all(|byte| is_letter(byte) || byte.is_ascii_digit() || byte == b'_')
+}
+
+fn is_sha256(digest: &str) -> bool {
+    digest.len() == 64 && digest.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 fn describe_name() -> String {

@@ -7,6 +7,7 @@ fn schema(kind: ColumnKind) -> TableSchema {
     TableSchema {
         unit_column: "patient".to_owned(),
         columns: vec![column("x", kind), column("y", ColumnKind::Boolean)],
+        encoder: None,
     }
 }
 
@@ -60,6 +61,15 @@ fn limits_of_a_schema_name_their_fields() {
     let text = |most_grams| ColumnKind::Text { most_grams, characters: false };
     assert_eq!(fields(&schema(text(0))), ["table.columns.0.most_grams"]);
     assert_eq!(fields(&schema(text(1001))), ["table.columns.0.most_grams"]);
+    for longest in [0, 10] {
+        assert_eq!(fields(&schema(ColumnKind::Key { longest })), ["table.columns.0.longest"], "{longest}");
+    }
+    assert_eq!(fields(&schema(ColumnKind::Key { longest: 9 })), [""; 0]);
+    let encoded = |digest: &str| TableSchema { encoder: Some(digest.to_owned()), ..schema(ColumnKind::Boolean) };
+    assert_eq!(fields(&encoded(&"0a".repeat(32))), [""; 0]);
+    for digest in ["0a".repeat(31), "0A".repeat(32), String::new()] {
+        assert_eq!(fields(&encoded(&digest)), ["table.encoder"], "{digest}");
+    }
     let mut texts = schema(text(600));
     texts.columns[1].kind = text(400);
     assert_eq!(fields(&texts), [""; 0]);

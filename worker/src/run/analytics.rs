@@ -1,35 +1,33 @@
 //! `analytics` at a site: a table, the bounded contributions of its units, one noisy vector of integer sums.
 //!
 //! Every participant does the same: it reads its table unit by unit, adds the contribution of each unit to integer
-//! sums, and releases them once with discrete Gaussian noise. The first participant then computes the report from the
+//! sums, and releases them once with discrete Gaussian noise. Where the job selects keys, it releases a vector of the choice
+//! before, and reads the keys from the average of all. The first participant then computes the report from the
 //! average, and stores its numbers as a file. Counts and values of private rows leave in no other way, and are in no log.
 
 mod error;
+mod pace;
 
-use std::time::{Duration, Instant};
+use std::ops::Range;
 
 use undertone_api::dataset::SizeClass;
 use undertone_api::job::Report as AnyReport;
-use undertone_api::job::analytics::{NUMBERS_FILE, Spec, VECTOR, VectorLayout};
-use undertone_api::table::TableColumn;
+use undertone_api::job::analytics::{KEYS, NUMBERS_FILE, SelectedKeys, Spec, VECTOR, VectorLayout};
 
 use crate::dp::clip::{Clip, ClippedSum};
 use crate::dp::randomness::Purpose;
 use crate::run::{Artifacts, Averaging, RoundKey, RoundProgress, RunError, check_cancelled};
 use crate::tables::dataset::{TableReader, read_meta};
 use crate::tables::numbers::encode_numbers;
+use crate::tables::units::UnitRows;
 
 pub use error::AnalyticsError;
+use pace::slowest_release;
 
-/// The one round of the job.
+/// The one round of the choice of keys.
+const KEY_ROUND: RoundKey<'static> = RoundKey::new(KEYS, 1);
+/// The one round of the aggregates.
 const ROUND: RoundKey<'static> = RoundKey::new(VECTOR, 1);
-/// The made-up rows whose contributions are timed.
-const TIMED_ROWS: usize = 2_000;
-/// The time to read and decode a row, and each of its codes, on a slow machine.
-const READ_ROW: Duration = Duration::from_nanos(400);
-const READ_CODE: Duration = Duration::from_nanos(100);
-/// The factor between the measured time and the period of the release clock.
-const MARGIN: f64 = 2.0;
 /// Units between two questions whether the job goes on.
 const STRIDE: u64 = 1 << 10;
 
@@ -44,31 +42,61 @@ pub fn run(spec: &Spec, exchange: &mut (impl Averaging + Artifacts)) -> Result<(
         return Err(AnalyticsError::NotParticipant(own.dataset_name.clone()).into());
     };
     let layout = spec.layout().map_err(AnalyticsError::Layout)?;
+    let key_layout = spec.key_layout().map_err(AnalyticsError::Layout)?;
     let folder = exchange.dataset(id)?;
     let rows = read_meta(&folder)?.rows;
     // This precedes any access to the rows. The size class of their number is registered.
-    exchange.fix_period(&mut || Ok(slowest_release(SizeClass::from_count(rows), &spec.columns, &layout)))?;
-    match exchange.round_progress(ROUND)? {
-        RoundProgress::Accepted | RoundProgress::Lost => {}
-        RoundProgress::Stored => exchange.resend_vector(ROUND)?,
-        RoundProgress::Untouched if exchange.is_closed(ROUND)? => {}
-        RoundProgress::Untouched => {
+    exchange.fix_period(&mut || Ok(slowest_release(SizeClass::from_count(rows), spec, &layout, &key_layout)))?;
+    let mut selected = SelectedKeys::new();
+    if spec.selects_keys() {
+        release_once(exchange, KEY_ROUND, &mut |exchange| {
             let table = TableReader::open(&folder)?;
-            let sum = sum_contributions(spec, (&layout, site), &table, &|| check_cancelled(exchange))?;
-            let clearance = exchange.clear(ROUND)?;
-            let release = sum.release(1.0, clearance, &exchange.draw_randomness(Purpose::Noise));
-            let release = release.map_err(AnalyticsError::Release)?;
-            exchange.send_vector(ROUND, release.keep_only(&layout.own_coordinates(site)).into())?;
-        }
+            let choose = |unit: &UnitRows| key_layout.contribute(unit.rows());
+            let sum = sum_units(spec, key_layout.length(), &table, &choose, &|| check_cancelled(exchange))?;
+            Ok((sum, std::iter::once(0..key_layout.length()).collect()))
+        })?;
+        let (sums, sites) = fetch_sums(exchange, KEY_ROUND)?;
+        selected = spec.select_keys(&sums, sites).map_err(AnalyticsError::Average)?;
     }
-    let average = exchange.fetch_average(ROUND)?;
+    let layout = layout.with_keys(&selected);
+    release_once(exchange, ROUND, &mut |exchange| {
+        let table = TableReader::open(&folder)?;
+        let sum = sum_contributions(spec, (&layout, site), &table, &|| check_cancelled(exchange))?;
+        Ok((sum, layout.own_coordinates(site)))
+    })?;
+    let (sums, sites) = fetch_sums(exchange, ROUND)?;
     if !spec.is_lead(id) {
         return Ok(());
     }
-    let sums: Vec<f64> = average.mean.iter().map(|mean| f64::from(*mean) * f64::from(average.contributors)).collect();
-    let report = spec.report(&sums, average.contributors).map_err(AnalyticsError::Average)?;
+    let report = spec.report_keys(&selected, &sums, sites).map_err(AnalyticsError::Average)?;
     exchange.put_file(NUMBERS_FILE, encode_numbers(&report).map_err(AnalyticsError::Numbers)?)?;
     exchange.submit_report(AnyReport::Analytics(report))
+}
+
+/// Returns the sum of a round, and the coordinates that this site fills.
+type RoundSum<'a, E> = dyn FnMut(&E) -> Result<(ClippedSum, Vec<Range<usize>>), RunError> + 'a;
+
+/// Releases the sum of a round, unless an earlier process did or the round is closed.
+fn release_once<E: Averaging>(exchange: &mut E, key: RoundKey<'_>, sum: &mut RoundSum<'_, E>) -> Result<(), RunError> {
+    match exchange.round_progress(key)? {
+        RoundProgress::Accepted | RoundProgress::Lost => Ok(()),
+        RoundProgress::Stored => exchange.resend_vector(key),
+        RoundProgress::Untouched if exchange.is_closed(key)? => Ok(()),
+        RoundProgress::Untouched => {
+            let (sum, own) = sum(exchange)?;
+            let clearance = exchange.clear(key)?;
+            let release = sum.release(1.0, clearance, &exchange.draw_randomness(Purpose::Noise));
+            let release = release.map_err(AnalyticsError::Release)?;
+            exchange.send_vector(key, release.keep_only(&own).into())
+        }
+    }
+}
+
+/// Returns the sums of a round over the contributing sites, and the number of these.
+fn fetch_sums(exchange: &mut impl Averaging, key: RoundKey<'_>) -> Result<(Vec<f64>, u32), RunError> {
+    let average = exchange.fetch_average(key)?;
+    let sites = f64::from(average.contributors);
+    Ok((average.mean.iter().map(|mean| f64::from(*mean) * sites).collect(), average.contributors))
 }
 
 /// Returns the sum of the contributions of all units of a table, which is that of the participant at a position. `check`
@@ -83,49 +111,30 @@ pub fn sum_contributions(
     table: &TableReader,
     check: &dyn Fn() -> Result<(), RunError>,
 ) -> Result<ClippedSum, RunError> {
+    sum_units(spec, layout.length(), table, &|unit| layout.contribute(site, unit.rows()), check)
+}
+
+/// Returns the sum of what `contribute` returns for each unit of a table: its nonzero coordinates, ascending.
+fn sum_units(
+    spec: &Spec,
+    length: usize,
+    table: &TableReader,
+    contribute: &dyn Fn(&UnitRows) -> Vec<(usize, f64)>,
+    check: &dyn Fn() -> Result<(), RunError>,
+) -> Result<ClippedSum, RunError> {
     let columns = table.find_columns(&spec.columns).map_err(AnalyticsError::Table)?;
     let clip = Clip::new(spec.contribution_norm(), spec.noise_multiplier).map_err(AnalyticsError::Clip)?;
-    let mut sum = ClippedSum::begin_whole(clip, layout.length());
+    let mut sum = ClippedSum::begin_whole(clip, length);
     let mut units = 0_u64;
     table.visit_units(&columns, &mut |unit| {
         if units.is_multiple_of(STRIDE) {
             check()?;
         }
         units += 1;
-        sum.add_sparse(&layout.contribute(site, unit.rows()));
+        sum.add_sparse(&contribute(unit));
         Ok::<_, RunError>(())
     })?;
     Ok(sum)
-}
-
-/// Returns the time that covers the sum over a table, from public facts alone: the contributions of made-up rows with
-/// values over the whole declared ranges, for as many rows as the size class can have.
-fn slowest_release(rows: SizeClass, columns: &[TableColumn], layout: &VectorLayout) -> Duration {
-    let made_up = |row: usize| -> Vec<Option<i64>> {
-        let code = |(place, column): (usize, &TableColumn)| {
-            let (least, most) = column.kind.code_range();
-            let width = most.abs_diff(least).saturating_add(1);
-            let step = ((row as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (place % 24)) % width;
-            Some(least.saturating_add_unsigned(step))
-        };
-        columns.iter().enumerate().map(code).collect()
-    };
-    let made_up: Vec<Vec<Option<i64>>> = (0..TIMED_ROWS).map(made_up).collect();
-    let mut slowest = Duration::ZERO;
-    for _ in 0..3 {
-        // Units of one row, and units of two: they are summed in different ways, each at its greatest cost for a row.
-        for rows in [1, 2] {
-            let began = Instant::now();
-            for unit in made_up.chunks(rows) {
-                std::hint::black_box(layout.contribute(0, unit.iter().map(Vec::as_slice)));
-            }
-            slowest = slowest.max(began.elapsed());
-        }
-    }
-    let per_row = slowest.as_secs_f64() / TIMED_ROWS as f64
-        + READ_ROW.as_secs_f64()
-        + READ_CODE.as_secs_f64() * columns.len() as f64;
-    Duration::try_from_secs_f64(rows.most() as f64 * per_row * MARGIN).unwrap_or(Duration::MAX)
 }
 
 #[cfg(test)]

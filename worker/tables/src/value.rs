@@ -126,7 +126,8 @@ impl ColumnEncoder {
             (ColumnKind::Category { .. }, SourceValue::Boolean(value)) => {
                 return Ok(self.find_category(if *value { "true" } else { "false" }));
             }
-            (ColumnKind::Category { .. }, _) => return Ok(Code::Undeclared),
+            (ColumnKind::Key { .. }, SourceValue::Integer(value)) => return Ok(self.find_key(&value.to_string())),
+            (ColumnKind::Category { .. } | ColumnKind::Key { .. }, _) => return Ok(Code::Undeclared),
             (ColumnKind::Date { .. }, SourceValue::Date(days)) => self.encode_days(*days)?,
             (ColumnKind::Date { .. }, SourceValue::LocalTime(seconds)) => {
                 self.encode_days(seconds.div_euclid(SECONDS_A_DAY))?
@@ -144,6 +145,9 @@ impl ColumnEncoder {
             } else {
                 Ok(self.find_category(text))
             };
+        }
+        if let ColumnKind::Key { .. } = self.kind {
+            return Ok(self.find_key(text));
         }
         if text.len() > LONGEST_NUMBER {
             return Err(RejectReason::LongText);
@@ -165,6 +169,7 @@ impl ColumnEncoder {
                 _ => return Err(RejectReason::Date),
             },
             ColumnKind::Category { .. } => return Ok(self.find_category(text)),
+            ColumnKind::Key { .. } => return Ok(self.find_key(text)),
             ColumnKind::Text { .. } => return Err(RejectReason::Encoding),
         };
         Ok(Code::Value(code))
@@ -172,6 +177,11 @@ impl ColumnEncoder {
 
     fn find_category(&self, text: &str) -> Code {
         self.categories.get(text).map_or(Code::Undeclared, |code| Code::Value(*code))
+    }
+
+    /// Returns the code of a key; a text that is no key, or too long a one, is not declared.
+    fn find_key(&self, text: &str) -> Code {
+        self.kind.encode_key(text).map_or(Code::Undeclared, Code::Value)
     }
 
     fn clamp(&self, value: i64) -> i64 {
@@ -324,6 +334,20 @@ mod tests {
         let codes = ["yes", "F", "1"].map(|word| boolean.encode(&text(word)));
         assert_eq!(codes, [Ok(Code::Value(1)), Ok(Code::Value(0)), Ok(Code::Value(1))]);
         assert_eq!(boolean.encode(&text("2")), Err(RejectReason::Boolean));
+    }
+
+    #[test]
+    fn keys_are_texts_or_integers_of_few_symbols() {
+        let kind = ColumnKind::Key { longest: 6 };
+        let key = ColumnEncoder::new(&kind, None);
+        let code = |text: &str| Ok(Code::Value(kind.encode_key(text).expect("a key")));
+        assert_eq!(key.encode(&text(" i21.4 ")), code("I21.4"));
+        assert_eq!(key.encode(&SourceValue::Integer(4012)), code("4012"));
+        for value in [text("I21.456"), text("I21;4"), text(&"x".repeat(LONGEST_NUMBER + 1)), SourceValue::Real(1.5)] {
+            assert_eq!(key.encode(&value), Ok(Code::Undeclared), "{value:?}");
+        }
+        assert_eq!(key.encode(&text("  ")), Ok(Code::Missing));
+        assert_eq!(key.encode(&SourceValue::NoText), Err(RejectReason::Encoding));
     }
 
     #[test]

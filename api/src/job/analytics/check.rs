@@ -5,10 +5,11 @@ use std::collections::HashSet;
 use undertone_privacy::PrivacyUnit;
 
 use super::Spec;
-use super::query::{AggregateMeasure, TableQuery};
+use super::query::{AggregateMeasure, GroupKey, TableQuery};
+use super::selection::MOST_SELECTED;
 use super::statistic::LEVELS;
 use crate::dataset::{Dataset, DatasetContent, Visibility};
-use crate::job::check::check_range;
+use crate::job::check::{check_range, find_other_encoder};
 use crate::problem::Violation;
 use crate::table::{ColumnKind, MOST_COLUMNS, TableSchema};
 
@@ -56,7 +57,7 @@ pub(super) fn check(spec: &Spec, datasets: &[Dataset]) -> Vec<Violation> {
     let has_columns = check_columns(spec, datasets, &mut say);
     if violations.is_empty()
         && has_columns
-        && let Err(error) = spec.layout()
+        && let Err(error) = spec.layout().and_then(|_| spec.key_layout())
     {
         violations.push(Violation::new(format!("spec.{}", error.field()), error.to_string()));
     }
@@ -89,11 +90,15 @@ fn check_participants(spec: &Spec, datasets: &[Dataset], say: &mut impl FnMut(&s
 
 /// Checks that the columns are declared alike by all participants. Returns whether they are.
 fn check_columns(spec: &Spec, datasets: &[Dataset], say: &mut impl FnMut(&str, String)) -> bool {
-    let schema = TableSchema { unit_column: "unit".to_owned(), columns: spec.columns.clone() };
+    let schema = TableSchema { unit_column: "unit".to_owned(), columns: spec.columns.clone(), encoder: None };
     let mut is_valid = true;
     if spec.columns.len() > MOST_COLUMNS {
         say("columns", format!("at most {MOST_COLUMNS} columns, not {}", spec.columns.len()));
         return false;
+    }
+    if let Some(problem) = find_other_encoder(datasets.iter().filter(|dataset| spec.is_participant(dataset.id))) {
+        say("participants", problem);
+        is_valid = false;
     }
     let mut names = HashSet::new();
     for (index, column) in schema.columns.iter().enumerate() {
@@ -135,6 +140,12 @@ fn check_query(path: &str, query: &TableQuery, say: &mut impl FnMut(&str, String
     }
     if query.group_by.len() > MOST_KEYS {
         say(&format!("{path}.group_by"), format!("at most {MOST_KEYS} keys, not {}", query.group_by.len()));
+    }
+    for (index, key) in query.group_by.iter().enumerate() {
+        if let GroupKey::Selected { most, .. } = key {
+            let field = format!("{path}.group_by.{index}.most");
+            check_range(say, &field, f64::from(*most), 1.0, f64::from(MOST_SELECTED));
+        }
     }
     check_range(say, &format!("{path}.limits.rows"), f64::from(query.limits.rows), 1.0, MOST_CONTRIBUTION);
     check_range(say, &format!("{path}.limits.groups"), f64::from(query.limits.groups), 1.0, MOST_CONTRIBUTION);

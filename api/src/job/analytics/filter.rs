@@ -219,7 +219,7 @@ impl RowFilter {
 }
 
 fn require_order(column: &str, kind: &ColumnKind) -> Result<(), ResolveError> {
-    if matches!(kind, ColumnKind::Boolean | ColumnKind::Category { .. }) {
+    if matches!(kind, ColumnKind::Boolean | ColumnKind::Category { .. } | ColumnKind::Key { .. }) {
         return Err(ResolveError::Order { column: column.to_owned(), kind: kind.label() });
     }
     Ok(())
@@ -255,6 +255,7 @@ fn encode_value(column: &str, kind: &ColumnKind, value: &FilterValue) -> Result<
         (ColumnKind::Real { step, .. }, FilterValue::Integer(value)) => to_grid(*value as f64, *step),
         (ColumnKind::Real { step, .. }, FilterValue::Real(value)) => to_grid(*value, *step),
         (ColumnKind::Category { .. }, FilterValue::Text(text)) => kind.encode_category(text),
+        (ColumnKind::Key { .. }, FilterValue::Text(text)) => kind.encode_key(text),
         (ColumnKind::Date { .. }, FilterValue::Text(text)) => CalendarDate::parse(text).ok().map(CalendarDate::days),
         _ => None,
     };
@@ -275,6 +276,7 @@ fn describe_values(kind: &ColumnKind) -> String {
         ColumnKind::Real { step, .. } => format!("a multiple of {step}"),
         ColumnKind::Category { .. } => "a declared value".to_owned(),
         ColumnKind::Date { .. } => "a date as 2026-01-31".to_owned(),
+        ColumnKind::Key { longest } => format!("a key of at most {longest} letters, digits or .-_/+:#"),
         ColumnKind::Text { .. } => "no value: texts have no statistics".to_owned(),
     }
 }

@@ -32,7 +32,7 @@ use std::ops::Range;
 
 use super::filter::CodeFilter;
 use super::query::{AggregateMeasure, ContributionLimits, TableQuery};
-use super::resolve::CodeBounds;
+use super::resolve::{KeyGroups, SelectedKeys};
 use super::resolve_error::ResolveError;
 use super::statistic::{BlockStatistic, PlannedStatistic, plan_statistics};
 use crate::table::TableColumn;
@@ -79,6 +79,12 @@ pub enum LayoutError {
     /// Too many coordinates.
     #[error("the job releases more than {MOST_LENGTH} numbers: use fewer groups, bins or levels")]
     Length,
+    /// Too many choices of keys.
+    #[error("the choices of keys release more than {MOST_LENGTH} numbers: let fewer queries select keys")]
+    Choices {
+        /// The path of the field.
+        field: String,
+    },
     /// A block whose integers are too coarse.
     #[error("the share of this aggregate is too small for its limits: lower `rows` or `groups`, or raise its share")]
     Coarse {
@@ -94,6 +100,7 @@ impl LayoutError {
             Self::Resolve { field, .. }
             | Self::Column { field, .. }
             | Self::Cells { field, .. }
+            | Self::Choices { field }
             | Self::Coarse { field } => field,
             Self::Length => "queries",
         }
@@ -106,7 +113,7 @@ pub struct ResolvedQuery {
     /// The filter on codes.
     pub filter: Option<CodeFilter>,
     /// The keys; the cells are their combinations, the last key fastest.
-    pub keys: Vec<CodeBounds>,
+    pub keys: Vec<KeyGroups>,
     /// The limits on one unit.
     pub limits: ContributionLimits,
     /// The number of cells of one site.
@@ -127,8 +134,8 @@ impl ResolvedQuery {
         }
         let mut cell = 0;
         for key in &self.keys {
-            let code = row.get(key.column).copied().flatten()?;
-            cell = cell * key.len() + key.find_range(code)?;
+            let code = row.get(key.column()).copied().flatten()?;
+            cell = cell * key.len() + key.find_group(code)?;
         }
         Some(cell)
     }
@@ -215,8 +222,8 @@ impl VectorLayout {
             .iter()
             .enumerate()
             .map(|(place, key)| key.resolve(columns).map_err(wrap(format!("queries.{index}.group_by.{place}"))));
-        let keys: Vec<CodeBounds> = keys.collect::<Result<_, _>>()?;
-        let cells = keys.iter().map(CodeBounds::len).fold(1, usize::saturating_mul);
+        let keys: Vec<KeyGroups> = keys.collect::<Result<_, _>>()?;
+        let cells = keys.iter().map(KeyGroups::len).fold(1, usize::saturating_mul);
         let all_cells = cells.saturating_mul(sites);
         if all_cells > MOST_CELLS {
             let cells = all_cells;
@@ -252,6 +259,19 @@ impl VectorLayout {
         let blocks = first..self.blocks.len();
         self.queries.push(ResolvedQuery { filter, keys, limits: query.limits, cells, sites, blocks });
         Ok(())
+    }
+
+    /// Returns the layout with the chosen keys of its queries. The coordinates and their weights stay.
+    #[must_use]
+    pub fn with_keys(mut self, selected: &SelectedKeys) -> Self {
+        for (query, chosen) in self.queries.iter_mut().zip(selected) {
+            for (key, chosen) in query.keys.iter_mut().zip(chosen) {
+                if let KeyGroups::Selected { codes, most, .. } = key {
+                    *codes = chosen.iter().copied().take(*most).collect();
+                }
+            }
+        }
+        self
     }
 
     /// Returns the number of coordinates.

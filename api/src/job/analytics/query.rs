@@ -57,7 +57,7 @@ impl Default for ContributionLimits {
     }
 }
 
-/// A key of groups, declared before the data are read.
+/// A key of groups: declared before the data are read, or chosen privately by the job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "by", rename_all = "snake_case", deny_unknown_fields)]
@@ -73,6 +73,15 @@ pub enum GroupKey {
         column: String,
         /// The edges, ascending: 2 to 1,001.
         edges: Vec<f64>,
+    },
+    /// One group for each of the most frequent keys of a column of keys, chosen from a noisy vector that each site releases
+    /// before that of the aggregates.
+    Selected {
+        /// The column.
+        column: String,
+        /// The most groups: 1 to 1,000.
+        #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 1000))]
+        most: u32,
     },
     /// Groups of dates.
     Dates {

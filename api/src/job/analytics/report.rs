@@ -6,6 +6,7 @@ use super::estimate::drift::{NoisyHistogram, measure_drift};
 use super::estimate::{CellSums, NumberEstimate};
 use super::layout::{LayoutError, ResolvedQuery, VectorBlock};
 use super::query::{AggregateMeasure, TableQuery};
+use super::resolve::SelectedKeys;
 use super::statistic::BlockStatistic;
 use super::{Spec, VectorLayout};
 use crate::id::DatasetId;
@@ -74,7 +75,7 @@ pub struct QueryResult {
     /// The columns of the keys.
     pub keys: Vec<String>,
     /// The cells, the last key fastest, of one site after another in a query by site. Each declared cell is listed,
-    /// whatever it holds.
+    /// whatever it holds; of a key that the job chose, the chosen groups.
     pub cells: Vec<CellResult>,
     /// The drift of each histogram of a query by site: its distance, at a site and in a group, from the same histogram of
     /// the other sites together.
@@ -102,12 +103,20 @@ impl AggregateMeasure {
 }
 
 impl Spec {
-    /// Computes the report from the sums over `sites` sites.
+    /// Computes the report of a spec that selects no keys from the sums over `sites` sites.
     ///
     /// # Errors
     /// [`AnalyticsError`] when the vector is not of this spec's layout.
     pub fn report(&self, sums: &[f64], sites: u32) -> Result<Report, AnalyticsError> {
-        let layout = self.layout()?;
+        self.report_keys(&SelectedKeys::new(), sums, sites)
+    }
+
+    /// Computes the report from the sums over `sites` sites, with the keys that [`Spec::select_keys`] returned.
+    ///
+    /// # Errors
+    /// [`AnalyticsError`] when the vector is not of this spec's layout.
+    pub fn report_keys(&self, selected: &SelectedKeys, sums: &[f64], sites: u32) -> Result<Report, AnalyticsError> {
+        let layout = self.layout()?.with_keys(selected);
         if sums.len() != layout.length() {
             return Err(AnalyticsError::Length { found: sums.len(), expected: layout.length() });
         }
@@ -128,7 +137,7 @@ impl Spec {
         let blocks = &layout.blocks()[resolved.blocks.clone()];
         let drifts = if query.by_site { self.report_drifts(query, resolved, blocks, sums) } else { Vec::new() };
         let noisy_sites = if query.by_site { 1 } else { sites };
-        let cells = (0..resolved.sites * resolved.cells).map(|cell| {
+        let cells = (0..resolved.sites * resolved.cells).filter_map(|cell| {
             let aggregates = query.aggregates.iter().enumerate().map(|(aggregate, one)| {
                 let own: Vec<_> = blocks.iter().filter(|block| block.aggregate == aggregate).collect();
                 let noise = self.noise_multiplier.get();
@@ -167,7 +176,7 @@ impl Spec {
             counts: sums[block.coordinates(cell)].iter().map(|sum| sum / block.factor()).collect(),
             noise: block.deviation(self.noise_multiplier.get(), 1),
         };
-        let drifts = (0..resolved.sites * resolved.cells).map(|cell| {
+        let drifts = (0..resolved.sites * resolved.cells).filter_map(|cell| {
             let (site, group) = (cell / resolved.cells, cell % resolved.cells);
             let aggregates = histograms.iter().map(|block| {
                 let others: Vec<NoisyHistogram> = (0..resolved.sites)
@@ -186,22 +195,21 @@ impl Spec {
         drifts.collect()
     }
 
-    /// Returns results with the names of their groups and, in a query by site, their site.
+    /// Returns results with the names of their groups and, in a query by site, their site; `None` for a cell without a
+    /// chosen key.
     fn place_result(
         &self,
         query: &TableQuery,
         resolved: &ResolvedQuery,
         cell: usize,
         aggregates: Vec<AggregateResult>,
-    ) -> CellResult {
+    ) -> Option<CellResult> {
         let ranges = resolved.split_cell(cell % resolved.cells);
         let groups = resolved.keys.iter().zip(ranges);
         let site = self.participants.get(cell / resolved.cells).filter(|_| query.by_site);
-        CellResult {
-            site: site.map(|party| party.dataset),
-            groups: groups.map(|(key, range)| key.label(range, &self.columns[key.column].kind)).collect(),
-            aggregates,
-        }
+        let groups: Option<Vec<String>> =
+            groups.map(|(key, group)| key.label(group, &self.columns[key.column()].kind)).collect();
+        Some(CellResult { site: site.map(|party| party.dataset), groups: groups?, aggregates })
     }
 }
 

@@ -1,4 +1,5 @@
-//! Names of a query resolved against the columns of the spec: groups and bins as ranges of integer codes.
+//! Names of a query resolved against the columns of the spec: groups as ranges of integer codes or as chosen codes, bins as
+//! ranges.
 
 use super::query::{DatePeriod, GroupKey};
 use super::resolve_error::ResolveError;
@@ -51,7 +52,7 @@ impl CodeBounds {
     ) -> Result<Self, ResolveError> {
         let (place, kind) = ResolveError::find(columns, column)?;
         if !matches!(kind, ColumnKind::Boolean | ColumnKind::Category { .. }) {
-            let needed = "categories or booleans; give edges for numbers";
+            let needed = "categories or booleans; give edges for numbers, and let the job choose keys";
             return Err(ResolveError::Kind { column: column.to_owned(), kind: kind.label(), use_of, needed });
         }
         let (first, last) = kind.code_range();
@@ -115,26 +116,99 @@ impl CodeBounds {
     }
 }
 
+/// The chosen codes: for each query, for each of its keys, ascending; empty for a declared key.
+pub type SelectedKeys = Vec<Vec<Vec<i64>>>;
+
+/// The groups of a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeyGroups {
+    /// Declared groups.
+    Ranges(CodeBounds),
+    /// Chosen keys.
+    Selected {
+        /// The position of the column among the columns of the spec.
+        column: usize,
+        /// The most groups.
+        most: usize,
+        /// The chosen codes, ascending, at most `most`; empty before the choice.
+        codes: Vec<i64>,
+    },
+}
+
+impl KeyGroups {
+    /// Returns the position of the column among the columns of the spec.
+    pub const fn column(&self) -> usize {
+        match self {
+            Self::Ranges(bounds) => bounds.column,
+            Self::Selected { column, .. } => *column,
+        }
+    }
+
+    /// Returns the number of groups for which a vector has place.
+    pub const fn len(&self) -> usize {
+        match self {
+            Self::Ranges(bounds) => bounds.len(),
+            Self::Selected { most, .. } => *most,
+        }
+    }
+
+    /// Returns whether there is no group; not so in a resolved query.
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the group of a code; `None` without one.
+    pub fn find_group(&self, code: i64) -> Option<usize> {
+        match self {
+            Self::Ranges(bounds) => bounds.find_range(code),
+            Self::Selected { codes, most, .. } => codes.binary_search(&code).ok().filter(|place| place < most),
+        }
+    }
+
+    /// Returns the name of a group, for display; `None` for a place without a chosen key.
+    pub fn label(&self, group: usize, kind: &ColumnKind) -> Option<String> {
+        match self {
+            Self::Ranges(bounds) => Some(bounds.label(group, kind)),
+            Self::Selected { codes, .. } => codes.get(group).map(|code| kind.display_code(*code)),
+        }
+    }
+}
+
 impl GroupKey {
     /// Returns the column.
     pub fn column(&self) -> &str {
         match self {
-            Self::Values { column } | Self::Ranges { column, .. } | Self::Dates { column, .. } => column,
+            Self::Values { column }
+            | Self::Ranges { column, .. }
+            | Self::Selected { column, .. }
+            | Self::Dates { column, .. } => column,
         }
     }
 
-    /// Returns the groups as ranges of codes.
+    /// Returns the groups, of a chosen key without codes.
     ///
     /// # Errors
     /// [`ResolveError`] for a column of another kind, and for edges or dates out of order.
-    pub fn resolve(&self, columns: &[TableColumn]) -> Result<CodeBounds, ResolveError> {
-        match self {
-            Self::Values { column } => CodeBounds::from_values(column, columns, "a group of values"),
-            Self::Ranges { column, edges } => CodeBounds::from_edges(column, edges, columns, "a group of ranges"),
-            Self::Dates { column, every, first, last } => {
-                CodeBounds::from_dates(column, *every, [*first, *last], columns)
+    pub fn resolve(&self, columns: &[TableColumn]) -> Result<KeyGroups, ResolveError> {
+        Ok(match self {
+            Self::Values { column } => {
+                KeyGroups::Ranges(CodeBounds::from_values(column, columns, "a group of values")?)
             }
-        }
+            Self::Ranges { column, edges } => {
+                KeyGroups::Ranges(CodeBounds::from_edges(column, edges, columns, "a group of ranges")?)
+            }
+            Self::Selected { column, most } => {
+                let (place, kind) = ResolveError::find(columns, column)?;
+                if !matches!(kind, ColumnKind::Key { .. }) {
+                    let (use_of, needed) = ("a group of chosen keys", "keys");
+                    return Err(ResolveError::Kind { column: column.clone(), kind: kind.label(), use_of, needed });
+                }
+                KeyGroups::Selected { column: place, most: *most as usize, codes: Vec::new() }
+            }
+            Self::Dates { column, every, first, last } => {
+                KeyGroups::Ranges(CodeBounds::from_dates(column, *every, [*first, *last], columns)?)
+            }
+        })
     }
 }
 

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Each statement becomes one query. Its text is parsed by the parser of DataFusion, and each clause that it may have
-//! is named here: another one is refused by its name, with the remedy. The name after `FROM` is not used, because each
+//! is named here: another one is refused by its name, with the remedy. `LIMIT` bounds the groups of a column of keys, which
+//! the job chooses. The name after `FROM` is not used, because each
 //! participant has one table.
 
 mod condition;
@@ -105,11 +106,6 @@ impl StatementReader<'_> {
         let refusals = [
             (query.with.is_some(), "WITH", "write one SELECT over the table"),
             (query.order_by.is_some(), "ORDER BY", "groups are listed in their declared order"),
-            (
-                query.limit_clause.is_some(),
-                "LIMIT",
-                "groups are declared, so each is listed; limits on units are `limits`",
-            ),
             (query.fetch.is_some(), "FETCH", "groups are declared, so each is listed"),
             (!query.locks.is_empty(), "FOR UPDATE", "a query reads"),
             (query.for_clause.is_some(), "FOR", "a query returns a table"),
@@ -118,8 +114,9 @@ impl StatementReader<'_> {
             (!query.pipe_operators.is_empty(), "|>", "write one SELECT over the table"),
         ];
         refuse(&refusals)?;
+        let most = query.limit_clause.as_ref().map(expression::read_limit).transpose()?;
         match &*query.body {
-            SetExpr::Select(select) => self.read_select(select, name, limits),
+            SetExpr::Select(select) => self.read_select(select, name, limits, most),
             SetExpr::SetOperation { op, .. } => {
                 Err(SqlError::clause(op.to_string(), "write a statement for each table, separated by `;`"))
             }
@@ -132,6 +129,7 @@ impl StatementReader<'_> {
         select: &Select,
         name: String,
         limits: ContributionLimits,
+        most: Option<u32>,
     ) -> Result<TableQuery, SqlError> {
         check_select(select)?;
         check_from(&select.from)?;
@@ -142,7 +140,21 @@ impl StatementReader<'_> {
         };
         let by_site = groups.iter().any(expression::is_site);
         let keys = groups.iter().filter(|group| !expression::is_site(group));
-        let keys: Vec<GroupKey> = keys.map(|group| self.read_key(group)).collect::<Result<_, _>>()?;
+        let mut keys: Vec<GroupKey> = keys.map(|group| self.read_key(group)).collect::<Result<_, _>>()?;
+        if let Some(limit) = most {
+            let mut is_used = false;
+            for key in &mut keys {
+                if let GroupKey::Selected { most, .. } = key {
+                    *most = limit;
+                    is_used = true;
+                }
+            }
+            if !is_used {
+                let remedy = "it bounds the groups of a column of keys; declared groups are listed, and limits on units are \
+                     `limits`";
+                return Err(SqlError::clause("LIMIT", remedy));
+            }
+        }
         let mut aggregates = Vec::new();
         for item in &select.projection {
             let expression = match item {

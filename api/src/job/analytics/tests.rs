@@ -4,6 +4,7 @@
 mod by_site;
 mod estimates;
 mod neighbours;
+mod selection;
 #[cfg(feature = "sql")]
 mod sql;
 
@@ -45,7 +46,7 @@ pub(crate) fn datasets() -> [Dataset; 2] {
         test_records: 0,
         seconds: None,
         users: Some(SizeClass(5000)),
-        table: Some(TableSchema { unit_column: "patient".to_owned(), columns: example().0.columns }),
+        table: Some(TableSchema { unit_column: "patient".to_owned(), columns: example().0.columns, encoder: None }),
         units: vec![PrivacyUnit::User],
         approval: None,
         accounts: Vec::new(),
@@ -100,6 +101,12 @@ fn limits_name_their_fields() {
     assert_eq!(fields(&changed(|spec| spec.unit = PrivacyUnit::Speaker)), ["spec.unit", "spec.unit", "spec.unit"]);
     let other = changed(|spec| spec.columns[0].kind = ColumnKind::Integer { least: 0, most: 121 });
     assert_eq!(fields(&other), ["spec.columns.0", "spec.columns.0"]);
+    let mut encoded = datasets();
+    for (dataset, digit) in encoded.iter_mut().zip(["a", "b"]) {
+        dataset.table.as_mut().unwrap().encoder = Some(digit.repeat(64));
+    }
+    let violations = example().0.check(&encoded);
+    assert!(violations.len() == 1 && violations[0].message.contains("different encoders"), "{violations:?}");
     let many = changed(|spec| {
         let key = spec.queries[1].group_by[0].clone();
         spec.queries[1].group_by = vec![key; 5];
@@ -182,7 +189,7 @@ fn quarters_are_those_of_the_calendar() {
     let spec = example().0;
     let key = spec.queries[1].group_by[0].resolve(&spec.columns).unwrap();
     let kind = &spec.columns[3].kind;
-    let labels: Vec<String> = (0..key.len()).map(|range| key.label(range, kind)).collect();
+    let labels: Vec<String> = (0..key.len()).filter_map(|range| key.label(range, kind)).collect();
     assert_eq!(labels[..2], ["2024-01-01 to 2024-03-31", "2024-04-01 to 2024-06-30"]);
     assert_eq!(labels.len(), 4);
 }

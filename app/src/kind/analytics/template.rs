@@ -8,14 +8,18 @@ const MOST_COLUMNS: usize = 12;
 const DRIFT_PARTS: u64 = 8;
 /// The key of a statement that each site answers on its own.
 pub(super) const SITE: &str = "site()";
+/// The most groups of the template of keys.
+const FREQUENT: u32 = 50;
 /// The periods beyond which a cohort has longer ones.
 const MOST_PERIODS: i64 = 40;
 
-/// Returns the title and the SQL text of each template for a table. A table without dates has no cohort over time.
+/// Returns the title and the SQL text of each template for a table. A table without dates has no cohort over time, and one
+/// without keys no most frequent codes.
 pub(super) fn list_templates(schema: &TableSchema) -> Vec<(&'static str, String)> {
     let mut templates = vec![("Feasibility count", write_feasibility(schema)), ("Table One", write_table_one(schema))];
     templates.extend(write_drift(schema).map(|sql| ("Drift between sites", sql)));
     templates.extend(write_cohort(schema).map(|sql| ("Cohort over time", sql)));
+    templates.extend(write_frequent(schema).map(|sql| ("Most frequent codes", sql)));
     templates
 }
 
@@ -44,6 +48,13 @@ fn write_cohort(schema: &TableSchema) -> Option<String> {
     Some(format!("SELECT {key}, count(DISTINCT {}){number}\nFROM rows\nGROUP BY {key}", schema.unit_column))
 }
 
+/// Counts the units with each of the most frequent keys of the first column of keys.
+fn write_frequent(schema: &TableSchema) -> Option<String> {
+    let key = schema.columns.iter().find(|column| matches!(column.kind, ColumnKind::Key { .. }))?;
+    let (name, unit) = (&key.name, &schema.unit_column);
+    Some(format!("SELECT {name}, count(DISTINCT {unit})\nFROM rows\nGROUP BY {name}\nLIMIT {FREQUENT}"))
+}
+
 /// Compares the histograms of the sites: of each column of categories or booleans, and of each column of numbers in equal
 /// parts of its declared range. A table of dates alone has none.
 fn write_drift(schema: &TableSchema) -> Option<String> {
@@ -61,7 +72,7 @@ fn write_drift(schema: &TableSchema) -> Option<String> {
             let edges: Vec<String> = (0..=DRIFT_PARTS).map(|part| edge(part).to_string()).collect();
             Some(format!("histogram({}, {})", column.name, edges.join(", ")))
         }
-        ColumnKind::Date { .. } | ColumnKind::Text { .. } => None,
+        ColumnKind::Date { .. } | ColumnKind::Key { .. } | ColumnKind::Text { .. } => None,
     };
     let items: Vec<String> = schema.columns.iter().filter_map(histogram).take(MOST_COLUMNS).collect();
     (!items.is_empty()).then(|| format!("SELECT {}\nFROM rows\nGROUP BY {SITE}", items.join(", ")))
@@ -88,7 +99,7 @@ fn write_table_one(schema: &TableSchema) -> String {
             ColumnKind::Integer { .. } | ColumnKind::Real { .. } => items.push(format!("variance({name})")),
             ColumnKind::Boolean | ColumnKind::Category { .. } => items.push(format!("histogram({name})")),
             ColumnKind::Date { .. } => items.push(format!("median({name})")),
-            ColumnKind::Text { .. } => {}
+            ColumnKind::Key { .. } | ColumnKind::Text { .. } => {}
         }
     }
     format!("SELECT {}\nFROM rows", items.join(", "))

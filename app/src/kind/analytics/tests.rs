@@ -23,6 +23,7 @@ fn datasets() -> Vec<Dataset> {
             column("sex", ColumnKind::Category { values: vec!["female".to_owned(), "male".to_owned()] }),
             column("visit", ColumnKind::Date { first: date("2020-01-01"), last: date("2026-12-31") }),
         ],
+        encoder: None,
     };
     let to_table = |dataset| Dataset {
         content: DatasetContent::Table,
@@ -100,6 +101,35 @@ fn consent_describes_the_release() {
     let consent = describe_consent(&spec, spec.cost(&datasets[0]).as_ref()).join(" ");
     assert!(consent.contains("the sums of 2 queries") && consent.contains("1 release is charged."), "{consent}");
     assert_eq!(describe_consent(&spec, None), Vec::<String>::new());
+}
+
+#[test]
+fn choice_of_keys_is_planned_described_and_charged() {
+    let mut datasets = datasets();
+    for dataset in &mut datasets {
+        let table = dataset.table.as_mut().unwrap();
+        table.columns.push(TableColumn { name: "code".to_owned(), kind: ColumnKind::Key { longest: 7 } });
+    }
+    let schema = datasets[0].table.as_ref().unwrap();
+    let (title, sql) = template::list_templates(schema).pop().unwrap();
+    assert_eq!(title, "Most frequent codes");
+    let planned = plan(|plan| plan.sql = sql);
+    let spec = planned.spec(&datasets).unwrap();
+    assert_eq!(spec.check(&datasets), Vec::new());
+    let page = Owner::new().with(|| cost::render_cost(&planned, &datasets, &[], CONSORTIUM));
+    for text in ["chosen privately", "or more over the sites together is found", "Two releases of each table"] {
+        assert!(page.contains(text), "{text}: {page}");
+    }
+    let consent = describe_consent(&spec, spec.cost(&datasets[0]).as_ref()).join(" ");
+    assert!(consent.contains("2 releases are charged.") && consent.contains("their texts are shown"), "{consent}");
+    let facts = super::description::list_facts(&spec);
+    let fact = |term| facts.iter().find(|(own, _)| *own == term).unwrap().1.clone();
+    assert!(
+        fact("Round").starts_with("two, each") && fact("Query").contains("of code the 50 most frequent"),
+        "{facts:?}"
+    );
+    let opened = AnalyticsPlan::from_spec("", &spec, &datasets, &plan(|_| ()));
+    assert_eq!(opened.spec(&datasets).unwrap(), spec);
 }
 
 #[test]

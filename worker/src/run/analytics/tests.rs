@@ -1,12 +1,13 @@
 //! Whole runs of three sites on threads, with a server in memory that averages.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod keys;
+
 use std::fmt::Write as _;
 use std::path::Path;
 
 use serde_json::json;
 use time::OffsetDateTime;
-use undertone_api::dataset::SizeClass;
 use undertone_api::id::{ConsortiumId, DatasetId, JobId, LineageId, OrganizationId, WorkerId};
 use undertone_api::job::analytics::{NUMBERS_FILE, Report, Spec, VECTOR};
 use undertone_api::job::{Charge, DatasetUse, Report as AnyReport, Spec as AnySpec};
@@ -15,7 +16,7 @@ use undertone_api::table::{TableColumn, TableSchema};
 use undertone_privacy::Adjacency;
 use uuid::Uuid;
 
-use super::{ROUND, run, slowest_release};
+use super::{ROUND, run};
 use crate::run::RunError;
 use crate::run::fake::{CrashPoint, FakeServer, is_crash};
 use crate::speech::progress::SilentProgress;
@@ -47,11 +48,16 @@ fn write_table(target: &Path, site: usize, columns: Vec<TableColumn>) {
         let (age, sex) = patient(site, row % PATIENTS);
         writeln!(text, "p{},{age},{sex}", row % PATIENTS).unwrap();
     }
+    add_table(target, site, columns, &text);
+}
+
+/// Adds the table of a site from the text of a CSV file.
+fn add_table(target: &Path, site: usize, columns: Vec<TableColumn>, text: &str) {
     let path = target.with_extension("csv");
     std::fs::write(&path, text).unwrap();
     let options = AddOptions {
         sources: SourceOptions::Files { paths: vec![path], format: None },
-        schema: TableSchema { unit_column: "patient".to_owned(), columns },
+        schema: TableSchema { unit_column: "patient".to_owned(), columns, encoder: None },
         zone: None,
         output: target.to_path_buf(),
         name: target.file_name().unwrap().to_string_lossy().into_owned(),
@@ -96,11 +102,16 @@ struct TestAnalysis {
 
 impl TestAnalysis {
     fn new() -> Self {
+        Self::with(spec(), |path, index| write_table(path, index, columns()))
+    }
+
+    /// Makes a job whose tables `write` adds.
+    fn with(spec: Spec, write: impl Fn(&Path, usize)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = |index: usize| folder.path().join(format!("data-{index}"));
-        (0..PARTICIPANTS).for_each(|index| write_table(&path(index), index, columns()));
+        (0..PARTICIPANTS).for_each(|index| write(&path(index), index));
         let datasets = (0..PARTICIPANTS).map(|index| (dataset(index), path(index))).collect();
-        Self { manifest: manifest(spec()), server: FakeServer::new(folder, datasets) }
+        Self { manifest: manifest(spec), server: FakeServer::new(folder, datasets) }
     }
 
     fn run_process(&self, index: usize) -> Result<(), RunError> {
@@ -139,7 +150,12 @@ fn manifest(spec: Spec) -> Manifest {
         worker: WorkerId(Uuid::from_u128(300 + index as u128)),
         purpose: DatasetUse::Participate,
         units: 50,
-        charge: Some(Charge { unit: spec.unit, adjacency: Adjacency::ZeroOut, event: spec.event(), releases: 1 }),
+        charge: Some(Charge {
+            unit: spec.unit,
+            adjacency: Adjacency::ZeroOut,
+            event: spec.event(),
+            releases: if spec.selects_keys() { 2 } else { 1 },
+        }),
         site_key: None,
     };
     Manifest {
@@ -211,13 +227,4 @@ fn table_with_another_schema_is_refused_before_its_release() {
     let end = job.run_process(1).unwrap_err().to_string();
     assert!(end.contains("`data-1`") && end.contains("`age`"), "{end}");
     assert!(!job.server.state().site(1).releases.contains_key(&(VECTOR.to_owned(), 1)));
-}
-
-/// The period depends on declared facts, and on the number of rows by its size class alone.
-#[test]
-fn time_of_a_release_grows_with_the_size_class() {
-    let spec = spec();
-    let layout = spec.layout().unwrap();
-    let time = |class| slowest_release(SizeClass(class), &spec.columns, &layout);
-    assert!(time(1_000_000) > 20 * time(1_000), "{:?} {:?}", time(1_000_000), time(1_000));
 }

@@ -87,6 +87,7 @@ impl ColumnForm {
                 !matches!(self, Self::Date | Self::LocalTime | Self::Instant)
             }
             ColumnKind::Category { .. } => matches!(self, Self::Boolean | Self::Integer | Self::Unsigned | Self::Text),
+            ColumnKind::Key { .. } => matches!(self, Self::Integer | Self::Unsigned | Self::Text),
             ColumnKind::Text { .. } => matches!(self, Self::Text),
             ColumnKind::Date { .. } => matches!(self, Self::Date | Self::LocalTime | Self::Instant | Self::Text),
         }

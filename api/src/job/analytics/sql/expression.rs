@@ -1,7 +1,7 @@
 //! Columns, values, aggregates and keys.
 
 use sqlparser::ast::{
-    DataType, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
+    DataType, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, LimitClause,
     UnaryOperator, Value,
 };
 
@@ -12,6 +12,8 @@ use crate::table::{ColumnKind, TableSchema};
 
 /// The levels of the trees of quantiles.
 const LEVELS: u32 = 8;
+/// The most groups of a column of keys, without a `LIMIT`.
+const SELECTED: u32 = 100;
 
 /// Returns the name of a column: in lower case, unless it is quoted.
 pub(super) fn column_name(expression: &Expr) -> Result<String, SqlError> {
@@ -186,11 +188,29 @@ pub(super) fn is_site(expression: &Expr) -> bool {
     })
 }
 
-/// Reads a key: a column of categories or booleans, `bucket(column, edges...)`, or `date_trunc('month', column)` over
+/// Reads the number of a `LIMIT`.
+pub(super) fn read_limit(clause: &LimitClause) -> Result<u32, SqlError> {
+    let number = match clause {
+        LimitClause::LimitOffset { limit: Some(limit), offset: None, limit_by } if limit_by.is_empty() => {
+            read_value(limit)?
+        }
+        _ => FilterValue::Boolean(false),
+    };
+    match number {
+        FilterValue::Integer(number) if number > 0 => Ok(u32::try_from(number).unwrap_or(u32::MAX)),
+        _ => Err(SqlError::clause(clause.to_string().trim().to_owned(), "write LIMIT and a number, such as LIMIT 100")),
+    }
+}
+
+/// Reads a key: a column of categories, booleans or keys, `bucket(column, edges...)`, or `date_trunc('month', column)` over
 /// the declared dates.
 pub(super) fn read_key(reader: &mut StatementReader<'_>, expression: &Expr) -> Result<GroupKey, SqlError> {
     let Expr::Function(function) = expression else {
-        return Ok(GroupKey::Values { column: reader.read_column(expression)? });
+        let column = reader.read_column(expression)?;
+        return Ok(match reader.schema.find_column(&column) {
+            Some((_, ColumnKind::Key { .. })) => GroupKey::Selected { column, most: SELECTED },
+            _ => GroupKey::Values { column },
+        });
     };
     let call = read_call(function)?;
     match (call.name.as_str(), call.arguments.as_deref()) {

@@ -17,12 +17,17 @@ fn write_query(query: &TableQuery, unit: &str) -> String {
     let items: Vec<String> = keys.iter().cloned().chain(aggregates).collect();
     let filter = query.filter.as_ref().map(|filter| format!("\nWHERE {}", write_filter(filter))).unwrap_or_default();
     let groups = if keys.is_empty() { String::new() } else { format!("\nGROUP BY {}", keys.join(", ")) };
-    format!("SELECT {}\nFROM rows{filter}{groups}", items.join(", "))
+    let most = query.group_by.iter().filter_map(|key| match key {
+        GroupKey::Selected { most, .. } => Some(*most),
+        _ => None,
+    });
+    let limit = most.max().map(|most| format!("\nLIMIT {most}")).unwrap_or_default();
+    format!("SELECT {}\nFROM rows{filter}{groups}{limit}", items.join(", "))
 }
 
 fn write_key(key: &GroupKey) -> String {
     match key {
-        GroupKey::Values { column } => column.clone(),
+        GroupKey::Values { column } | GroupKey::Selected { column, .. } => column.clone(),
         GroupKey::Ranges { column, edges } => format!("bucket({column}{})", write_numbers(edges)),
         GroupKey::Dates { column, every, .. } => {
             let word = match every {

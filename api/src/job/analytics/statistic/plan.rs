@@ -69,7 +69,7 @@ pub(in crate::job::analytics) fn plan_statistics(
         }
         AggregateMeasure::Quantiles { column, levels, .. } => {
             let (place, kind) = ResolveError::find(columns, column)?;
-            if matches!(kind, ColumnKind::Boolean | ColumnKind::Category { .. }) {
+            if matches!(kind, ColumnKind::Boolean | ColumnKind::Category { .. } | ColumnKind::Key { .. }) {
                 let (use_of, needed) = ("quantiles", "integers, reals or dates");
                 return Err(ResolveError::Kind { column: column.clone(), kind: kind.label(), use_of, needed });
             }

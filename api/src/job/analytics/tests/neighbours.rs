@@ -171,6 +171,7 @@ fn reference_cell(query: &TableQuery, row: &TableRow) -> Option<usize> {
                 40..=80 => (1, 2),
                 _ => return None,
             },
+            GroupKey::Selected { .. } => unreachable!("random queries have declared keys"),
             GroupKey::Dates { .. } => {
                 let date = CalendarDate::from_days(row[4]?).ok()?;
                 match date.to_parts() {
@@ -191,6 +192,7 @@ fn reference_groups(query: &TableQuery) -> usize {
     let groups = |key: &GroupKey| match key {
         GroupKey::Values { column } if column == "ward" => 3,
         GroupKey::Values { .. } | GroupKey::Ranges { .. } => 2,
+        GroupKey::Selected { .. } => unreachable!("random queries have declared keys"),
         GroupKey::Dates { .. } => 3,
     };
     query.group_by.iter().map(groups).product()

@@ -2,7 +2,7 @@
 
 use super::{datasets, example};
 use crate::job::analytics::sql::{SqlError, SqlQueries, parse_queries, write_queries};
-use crate::job::analytics::{ContributionLimits, TableQuery};
+use crate::job::analytics::{ContributionLimits, GroupKey, TableQuery};
 use crate::table::{ColumnKind, TableColumn};
 
 fn parse(text: &str) -> Result<SqlQueries, SqlError> {
@@ -58,6 +58,27 @@ fn written_text_is_read_as_the_same_queries() {
     let parsed = parse(text).expect("three queries");
     let written = write_queries(&parsed.queries, "patient");
     assert_eq!(parse(&written), Ok(parsed), "{written}");
+}
+
+#[test]
+fn column_of_keys_becomes_chosen_groups_with_its_limit() {
+    let [mut table, _] = datasets();
+    let schema = table.table.as_mut().expect("it is a table");
+    schema.columns.push(TableColumn { name: "code".to_owned(), kind: ColumnKind::Key { longest: 7 } });
+    let parse = |text: &str| parse_queries(text, schema, ContributionLimits::default());
+    let keys = |text: &str| parse(text).expect("a query").queries.remove(0).group_by;
+    let selected = |most| GroupKey::Selected { column: "code".to_owned(), most };
+    assert_eq!(keys("SELECT code, count(*) FROM t GROUP BY code"), [selected(100)]);
+    let text = "SELECT code, sex, count(*) FROM t WHERE code <> 'Z00' AND code IN ('I21.4', 'e11') GROUP BY code, sex LIMIT 12";
+    assert_eq!(keys(text), [selected(12), GroupKey::Values { column: "sex".to_owned() }]);
+    let parsed = parse(text).expect("a query");
+    let written = write_queries(&parsed.queries, "patient");
+    assert!(written.ends_with("LIMIT 12"), "{written}");
+    assert_eq!(parse(&written), Ok(parsed), "{written}");
+    for clause in ["LIMIT 0", "LIMIT 5 OFFSET 2", "LIMIT 5, 2", "LIMIT 1.5"] {
+        let error = parse(&format!("SELECT count(*) FROM t GROUP BY code {clause}")).expect_err("no bound of groups");
+        assert!(error.to_string().contains("LIMIT"), "{clause}: {error}");
+    }
 }
 
 #[test]

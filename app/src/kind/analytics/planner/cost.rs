@@ -9,6 +9,7 @@ use undertone_api::job::analytics::{Spec, TargetError};
 use undertone_api::job::{NewJob, Spec as AnySpec};
 use undertone_api::plan::PlanOffer;
 
+use super::super::description::describe_least_units;
 use super::super::goal::scale_errors;
 use super::super::plan::AnalyticsPlan;
 use crate::kind::cost::{ChargeTerms, CostPanel, PanelTerms, render_violations};
@@ -30,14 +31,23 @@ pub(in crate::kind::analytics) fn render_cost(
     let nearest = panel.find_offers(&job);
     let remarks = panel.is_valid().then(|| {
         let goals = render_targets(&spec, &targets, nearest.first().map(|offer| noise_factor(offer, &spec)));
-        view! { {goals}{render_errors(&spec, datasets)} }
+        let keys = spec.selects_keys().then(|| {
+            let sentence = describe_least_units(&spec);
+            view! { <p>{format!("The groups of keys are chosen privately, by a second release: {sentence}.")}</p> }
+        });
+        view! { {goals}{keys}{render_errors(&spec, datasets)} }
     });
     let offers = link_offers(nearest, plan, &spec, consortium);
     let terms = PanelTerms {
         charge: ChargeTerms { unit: words::unit(spec.unit), charge: "such job", states_own: true },
         uncharged: "Public: nothing is charged.",
-        closing: "One release of each table is charged, once. Nothing is charged before every owner has approved and \
-                  every ledger has reserved it.",
+        closing: if spec.selects_keys() {
+            "Two releases of each table are charged, each once: of the choice of keys, and of the sums. Nothing is charged \
+             before every owner has approved and every ledger has reserved it."
+        } else {
+            "One release of each table is charged, once. Nothing is charged before every owner has approved and every \
+             ledger has reserved it."
+        },
     };
     panel.render(spec.participants.iter().map(|party| party.dataset), terms, offers, remarks.into_any())
 }

@@ -29,9 +29,11 @@ fn choose_columns(schema: &TableSchema) -> Option<RowColumns> {
     let has_values = |kind: &ColumnKind| match kind {
         ColumnKind::Boolean => true,
         ColumnKind::Category { values } => values.len() > 1,
-        ColumnKind::Integer { .. } | ColumnKind::Real { .. } | ColumnKind::Date { .. } | ColumnKind::Text { .. } => {
-            false
-        }
+        ColumnKind::Integer { .. }
+        | ColumnKind::Real { .. }
+        | ColumnKind::Date { .. }
+        | ColumnKind::Key { .. }
+        | ColumnKind::Text { .. } => false,
     };
     let is_number = |kind: &ColumnKind| matches!(kind, ColumnKind::Integer { .. } | ColumnKind::Real { .. });
     let find_last =

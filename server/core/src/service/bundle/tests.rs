@@ -1,6 +1,6 @@
 #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
 
-use futures::TryStreamExt as _;
+use futures::{StreamExt as _, TryStreamExt as _};
 use sea_orm::EntityTrait as _;
 use undertone_api::job::JobState;
 use undertone_api::problem::Code;
@@ -71,6 +71,9 @@ on_both! {
         let second = export_consortium(&app.ctx, steward, world.consortium).await.unwrap();
         let third = export_consortium(&app.ctx, steward, world.consortium).await;
         assert_eq!(third.err().unwrap().code(), Code::RateLimited);
+        // Both have begun to read the database: one that had not would find no connection below.
+        let [mut first, mut second] = [first, second].map(|export| Box::pin(export.peekable()));
+        assert!(first.as_mut().peek().await.is_some() && second.as_mut().peek().await.is_some());
         let mut snapshots = Vec::new();
         for _ in 0..READERS {
             // Each waits while an export is written, and no longer.

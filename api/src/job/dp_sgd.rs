@@ -6,13 +6,13 @@
 //! which each private participant sends one differentially private gradient a round with its *own* sampling rate, noise
 //! and clip. The server averages; all apply the same step. The lead measures on public test sets.
 //!
-//! Every option of a spec is in the file of its subject: `masked.rs`, `model.rs`, `rows.rs`, `noise.rs`, `rounds.rs`,
-//! `selection.rs`. An option
-//! at its default is not written, so that older manifests keep their digests. `cost.rs` alone defines the charge,
+//! Every option of a spec is in the file of its subject: `augmentation.rs`, `masked.rs`, `model.rs`, `rows.rs`, `noise.rs`,
+//! `rounds.rs`, `selection.rs`. An option at its default is not written, so that older manifests keep their digests. `cost.rs` alone defines the charge,
 //! `check.rs` the limits.
 //!
 #![doc = include_str!("dp_sgd/spec.md")]
 
+mod augmentation;
 mod check;
 mod cost;
 mod initial;
@@ -42,6 +42,7 @@ use crate::id::DatasetId;
 use crate::model::source::ModelSource;
 use crate::problem::Violation;
 
+pub use augmentation::{MaskedRuns, UnitAugmentation};
 pub use masked::SecureAggregation;
 pub use model::{AcousticModel, ModelPart, ModelParts, RecurrentCell, TrainingLoss};
 pub use noise::{BandedNoise, Clipping, Noise};

@@ -18,15 +18,17 @@
 //! | `loss` | `cross_entropy`, `ctc` | `shadows` | shadow models of the likelihood ratio, even |
 //! | `labels` | `states`, `senones`, `original` (9,096 classes) | `bands` | of correlated noise, 1 for independent noise |
 //! | `group` | n of secure aggregation among the private sites, 0 for none | `colluding` | t of it |
+//! | `copies` | altered copies of each unit in the private rounds, 1 for none | `noise` | deviation of their noise |
+//! | `frame_masks` | their masked runs of frames: `2x10` for two of up to 10, `0` for none | `coefficient_masks` | likewise of coefficients |
 
 use std::num::NonZeroU32;
 
 use serde_json::{Value, json};
 use support::stage::TestResult;
 use undertone_api::job::dp_sgd::{
-    AcousticModel, AverageWeights, BandedNoise, Clipping, Ema, ModelPart, ModelParts, Noise, Optimizer, Party,
-    Precision, RateSchedule, RecurrentCell, Rounds, SecureAggregation, Spec, TestSet, TrainingLoss, VectorExchange,
-    WarmStart,
+    AcousticModel, AverageWeights, BandedNoise, Clipping, Ema, MaskedRuns, ModelPart, ModelParts, Noise, Optimizer,
+    Party, Precision, RateSchedule, RecurrentCell, Rounds, SecureAggregation, Spec, TestSet, TrainingLoss,
+    UnitAugmentation, VectorExchange, WarmStart,
 };
 use undertone_privacy::{NoiseMultiplier, PrivacyUnit, SamplingRate};
 
@@ -66,6 +68,8 @@ pub(super) struct TrainingRecipe {
     group: u8,
     /// t of secure aggregation.
     colluding: u8,
+    /// The altered copies of each unit in the private rounds; none if there is one copy.
+    augmentation: UnitAugmentation,
     /// The changes, as given.
     changes: Vec<String>,
 }
@@ -98,6 +102,7 @@ impl Default for TrainingRecipe {
             bands: NonZeroU32::MIN,
             group: 0,
             colluding: 0,
+            augmentation: UnitAugmentation::with_usual_alterations(1),
             changes: Vec::new(),
         }
     }
@@ -173,6 +178,10 @@ impl TrainingRecipe {
             "bands" => self.bands = value.parse()?,
             "group" => self.group = value.parse()?,
             "colluding" => self.colluding = value.parse()?,
+            "copies" => self.augmentation.copies = value.parse()?,
+            "noise" => self.augmentation.noise = value.parse()?,
+            "frame_masks" => self.augmentation.frame_masks = masks(value)?,
+            "coefficient_masks" => self.augmentation.coefficient_masks = masks(value)?,
             _ => return Err("no such key".into()),
         }
         Ok(())
@@ -184,7 +193,7 @@ impl TrainingRecipe {
             "optimizer": self.optimizer, "clip": self.clip, "clipping": self.clipping, "ema": self.ema, "train": self.train,
             "local_steps": self.local, "precision": self.precision, "schedule": self.schedule, "weights": self.weights,
             "model": self.model, "warm_epochs": self.warm, "open_rounds": self.open, "bands": self.bands, "group": self.group,
-            "colluding": self.colluding })
+            "colluding": self.colluding, "augmentation": self.augmentation() })
     }
 
     /// Returns the levers of privacy that the recipe uses beside independent noise at each site.
@@ -196,10 +205,18 @@ impl TrainingRecipe {
         if self.bands.get() > 1 {
             levers.push(format!("correlated_noise:{}", self.bands));
         }
+        if let Some(augmentation) = self.augmentation() {
+            levers.push(format!("copies:{}", augmentation.copies));
+        }
         if let Some(parts) = &self.train {
             levers.push(format!("train:{}", parts.iter().map(ModelPart::name).collect::<Vec<_>>().join("+")));
         }
         levers
+    }
+
+    /// Returns the altered copies of each unit, if there are several.
+    fn augmentation(&self) -> Option<UnitAugmentation> {
+        Some(self.augmentation).filter(|augmentation| augmentation.copies > 1)
     }
 
     /// Returns the terms of secure aggregation among the private parties, if they use it.
@@ -290,10 +307,20 @@ impl TrainingRecipe {
             averaging: (self.ema > 0.0).then_some(Ema { decay: self.ema }),
             train: self.train,
             local_steps: self.local,
+            augmentation: self.augmentation(),
             exchange: VectorExchange { precision: self.precision },
             ..Rounds::new(self.rounds, optimizer)
         })
     }
+}
+
+/// Parses masked runs: `2x10` for two of up to 10 places, `0` for none.
+fn masks(value: &str) -> TestResult<Option<MaskedRuns>> {
+    if value == "0" {
+        return Ok(None);
+    }
+    let (count, longest) = value.split_once('x').ok_or("`2x10` for two runs of up to 10 places, or `0`")?;
+    Ok(Some(MaskedRuns { count: count.parse()?, longest: longest.parse()? }))
 }
 
 /// Parses a word of the contract.

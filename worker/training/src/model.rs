@@ -26,6 +26,7 @@
 //! The gradient of a unit depends on that unit alone, to the last bit: [`gradient`] describes how, and a test checks
 //! it.
 
+mod augmentation;
 mod body;
 mod file;
 pub mod gradient;

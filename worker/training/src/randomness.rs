@@ -40,6 +40,8 @@ pub enum Purpose {
     Masks = 12,
     /// The noise of a release that is correlated with later ones.
     CorrelatedNoise = 13,
+    /// The alterations of the copies of units. They hide nothing, and are drawn without any data.
+    Augmentation = 14,
 }
 
 /// A secret seed with its purpose; zeroized on drop.

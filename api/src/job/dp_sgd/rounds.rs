@@ -8,6 +8,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::augmentation::UnitAugmentation;
 use super::model::{AcousticModel, ModelParts, is_one, one};
 
 /// The optimizer that turns a mean gradient into a step. All participants use the same one.
@@ -199,6 +200,9 @@ pub struct Rounds {
     #[serde(default = "one", skip_serializing_if = "is_one")]
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 10000))]
     pub local_steps: u32,
+    /// Altered copies of each unit, whose mean gradient is clipped. Absent: each unit as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub augmentation: Option<UnitAugmentation>,
     /// The transport of vectors.
     #[serde(default, skip_serializing_if = "VectorExchange::is_plain")]
     pub exchange: VectorExchange,
@@ -218,6 +222,7 @@ impl Rounds {
             averaging: None,
             train: None,
             local_steps: 1,
+            augmentation: None,
             exchange: VectorExchange { precision: Precision::F32 },
         }
     }

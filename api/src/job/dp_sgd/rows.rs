@@ -115,6 +115,7 @@ impl RowColumns {
             ColumnKind::Integer { .. }
             | ColumnKind::Real { .. }
             | ColumnKind::Date { .. }
+            | ColumnKind::Key { .. }
             | ColumnKind::Text { .. } => 1,
         }
     }
@@ -126,6 +127,7 @@ impl RowColumns {
             ColumnKind::Integer { .. }
             | ColumnKind::Real { .. }
             | ColumnKind::Date { .. }
+            | ColumnKind::Key { .. }
             | ColumnKind::Text { .. } => TrainingLoss::SquaredError,
         }
     }
@@ -208,7 +210,8 @@ fn count_inputs(kind: &ColumnKind) -> u32 {
     match kind {
         ColumnKind::Category { values } => u32::try_from(values.len()).unwrap_or(u32::MAX),
         ColumnKind::Boolean | ColumnKind::Integer { .. } | ColumnKind::Real { .. } | ColumnKind::Date { .. } => 1,
-        ColumnKind::Text { .. } => 0,
+        // A key has no number; `check` refuses it.
+        ColumnKind::Key { .. } | ColumnKind::Text { .. } => 0,
     }
 }
 

@@ -93,6 +93,7 @@ fn full() -> Spec {
         averaging: Some(Ema { decay: 0.99 }),
         train: Some(super::ModelParts::from(vec![ModelPart::Output])),
         local_steps: 20,
+        augmentation: Some(super::UnitAugmentation::with_usual_alterations(4)),
         exchange: super::VectorExchange { precision: Precision::Int8 },
         ..private.unwrap()
     };
@@ -173,7 +174,8 @@ fn every_option_survives_the_wire() {
         "tests":[],"warm_start":{"epochs":2,"batch":8,"learning_rate":0.01,"seed":1},
         "private":{"rounds":10,"optimizer":"dp_adam","learning_rate":0.1,"evaluate_every":5,"deadline_seconds":60,"quorum":1,
             "schedule":{"shape":"cosine","warmup":2,"final":0.1},"averaging":{"decay":0.99},"train":["layer2","output"],
-            "local_steps":20,"exchange":{"precision":"int8"}},
+            "local_steps":20,"exchange":{"precision":"int8"},
+            "augmentation":{"copies":4,"frame_masks":{"count":2,"longest":20}}},
         "selection":{"shape":0,"stopping":0.1,"most_runs":16,"development":50,
             "candidates":[{"learning_rate":0.1},{"learning_rate":0.3,"clip":0.5}]}}"#;
     let spec: Spec = serde_json::from_str(full).unwrap();
@@ -185,6 +187,9 @@ fn every_option_survives_the_wire() {
     assert_eq!((rounds.averaging, rounds.local_steps), (Some(Ema { decay: 0.99 }), 20));
     assert_eq!(Vec::from(rounds.train.unwrap()), [ModelPart::Layer2, ModelPart::Output]);
     assert_eq!(rounds.exchange.precision, Precision::Int8);
+    let copies = rounds.augmentation.unwrap();
+    assert_eq!((copies.copies, copies.coefficient_masks, copies.noise.to_bits()), (4, None, 0.0_f64.to_bits()));
+    assert_eq!(copies.frame_masks, Some(super::MaskedRuns { count: 2, longest: 20 }));
     assert_eq!(spec.selection.as_ref().unwrap().candidates[1].clip.to_bits(), 0.5_f64.to_bits());
     let again: Spec = serde_json::from_str(&serde_json::to_string(&spec).unwrap()).unwrap();
     assert_eq!(again, spec);
@@ -205,7 +210,7 @@ fn local_steps_cost_the_same_paid_at_once() {
 #[test]
 fn post_processing_costs_nothing() {
     let plain = event(&older_spec());
-    let changes: [fn(&mut Spec); 7] = [
+    let changes: [fn(&mut Spec); 8] = [
         |spec| spec.participants[1].noise.as_mut().unwrap().clipping = Clipping::PerLayer,
         |spec| spec.participants[1].noise.as_mut().unwrap().clipping = Clipping::Automatic,
         |spec| spec.private.as_mut().unwrap().train = Some([ModelPart::Output].into_iter().collect()),
@@ -213,6 +218,11 @@ fn post_processing_costs_nothing() {
         |spec| spec.private.as_mut().unwrap().schedule = RateSchedule::Linear { warmup: 1, r#final: 0.0 },
         |spec| spec.private.as_mut().unwrap().exchange.precision = Precision::Int8,
         |spec| spec.model.layers = 2,
+        // The mean over the copies is clipped, so the sensitivity is C.
+        |spec| {
+            let copies = super::UnitAugmentation::with_usual_alterations(16);
+            spec.private.as_mut().unwrap().augmentation = Some(copies);
+        },
     ];
     for (number, change) in changes.into_iter().enumerate() {
         assert_eq!(event(&changed(change)), plain, "change {number}");

@@ -3,8 +3,8 @@
 use undertone_api::id::DatasetId;
 use undertone_api::job::Charge;
 use undertone_api::job::dp_sgd::{
-    AcousticModel, Arm, Clipping, ModelPart, ModelParts, Noise, Optimizer, Precision, RateSchedule, RecurrentCell,
-    Rounds, RowColumns, SelectionOptions, Spec, TextEmbedding, TrainingLoss,
+    AcousticModel, Arm, Clipping, MaskedRuns, ModelPart, ModelParts, Noise, Optimizer, Precision, RateSchedule,
+    RecurrentCell, Rounds, RowColumns, SelectionOptions, Spec, TextEmbedding, TrainingLoss, UnitAugmentation,
 };
 use undertone_privacy::correlated::BandedEncoder;
 use undertone_privacy::{Event, SamplingRate};
@@ -100,6 +100,8 @@ pub(super) fn describe_rounds(rounds: &Rounds) -> String {
         parts.push(format!("{} local steps in each", words::count(rounds.local_steps.into())));
     }
     parts.extend(describe_processing(rounds));
+    let copies = rounds.augmentation.as_ref().map(describe_copies);
+    parts.extend(copies.map(|copies| format!("gradients of units as means over {copies}")));
     if let Some(train) = rounds.train {
         parts.push(format!("only {} trained", list_parts(train)));
     }
@@ -110,6 +112,23 @@ pub(super) fn describe_rounds(rounds: &Rounds) -> String {
         words::duration(f64::from(rounds.deadline_seconds)),
         words::plural(rounds.quorum.into(), "submission")
     )
+}
+
+/// Describes the altered copies of each unit: their number and alterations.
+fn describe_copies(augmentation: &UnitAugmentation) -> String {
+    let UnitAugmentation { copies, frame_masks, coefficient_masks, noise } = *augmentation;
+    let masks = |masks: MaskedRuns, place| {
+        let runs = words::plural(masks.count.into(), "masked run");
+        format!("{runs} of up to {}", words::plural(masks.longest.into(), place))
+    };
+    let noise = (noise != 0.0).then(|| format!("noise of {} deviations", words::number(noise)));
+    let alterations: Vec<String> =
+        [frame_masks.map(|runs| masks(runs, "frame")), coefficient_masks.map(|runs| masks(runs, "coefficient")), noise]
+            .into_iter()
+            .flatten()
+            .collect();
+    let names: Vec<&str> = alterations.iter().map(String::as_str).collect();
+    format!("{copies} copies with {}", words::join_names(&names))
 }
 
 /// Describes the post-processing of releases.
@@ -207,6 +226,12 @@ pub(super) fn describe_consent(spec: &Spec, dataset: DatasetId, charge: Option<&
             banded.bands.get().saturating_sub(1),
         ));
     }
+    if let Some(augmentation) = &rounds.augmentation {
+        lines.push(format!(
+            "The gradient of each {unit} is the mean over {}, before it is brought to that norm: this costs no privacy.",
+            describe_copies(augmentation),
+        ));
+    }
     lines.extend(describe_masks(spec));
     if let Some(choice) = &spec.selection {
         lines.push(format!(
@@ -258,6 +283,7 @@ mod tests {
     use undertone_api::job::JobKind as _;
     use undertone_api::job::dp_sgd::{
         BandedNoise, Clipping, Ema, ModelPart, Precision, RateSchedule, RecurrentCell, SecureAggregation, Spec,
+        UnitAugmentation,
     };
     use undertone_privacy::{NoiseMultiplier, SamplingRate};
 
@@ -294,6 +320,7 @@ mod tests {
         private.train = Some([ModelPart::Output].into_iter().collect());
         private.exchange.precision = Precision::Int8;
         private.averaging = Some(Ema { decay: 0.99 });
+        private.augmentation = Some(UnitAugmentation::with_usual_alterations(8));
         private.schedule = RateSchedule::Cosine { warmup: 2, r#final: 0.1 };
         for noise in spec.participants.iter_mut().filter_map(|party| party.noise.as_mut()) {
             noise.clipping = Clipping::Automatic;
@@ -310,6 +337,7 @@ mod tests {
             "8 bits a number",
             "rising for 2 rounds, then decaying by a cosine to 10.0 % of it",
             "iterates averaged with decay 0.99",
+            "the mean over 8 copies with 2 masked runs of up to 10 frames, 1 masked run of up to 3 coefficients and noise of 0.1",
         ] {
             assert!(consent.contains(words), "{words:?} is not in {consent}");
         }

@@ -277,6 +277,7 @@ impl TrainingPlan {
             averaging: self.steps.averaging(),
             train: self.frozen.trained_parts(&model),
             local_steps: self.steps.local,
+            augmentation: self.steps.augmentation().filter(|_| !self.is_of_rows()),
             exchange: self.steps.exchange(),
             ..Rounds::new(self.rounds, self.steps.optimizer(arm, self.step, self.learning_rate))
         };

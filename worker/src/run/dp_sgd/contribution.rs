@@ -2,7 +2,8 @@
 //!
 //! The run requests the site's permission after the first batch is summed and before any noise is added. The site pays
 //! for the finished vector when it is on disk: a crash before the payment costs nothing and has released nothing. The
-//! canaries of an audit are units like all others, in every step's batch; the divisor stays the signed one.
+//! canaries of an audit are units like all others, in every step's batch; the divisor stays the signed one. Altered copies of
+//! a unit are examples of that unit, made after its cut to the public length ([`BatchUnits`]).
 
 use std::num::NonZeroU32;
 
@@ -22,9 +23,9 @@ use crate::dp::release::{LocalStep, Outgoing};
 use crate::run::{Averaging, RoundKey, RoundProgress, RunError, check_cancelled};
 use crate::site::clearance::{StepPermits, VectorTicket};
 use crate::speech::model::Model;
-use crate::speech::model::gradient::Engine;
+use crate::speech::model::gradient::{BatchAugmentation, BatchUnits, Engine, Unit};
 
-/// The number of units of an exact gradient between two checks for a stop.
+/// The number of units without copies of an exact gradient between two checks for a stop.
 const UNITS: usize = 32;
 
 /// One round of one participant.
@@ -175,20 +176,23 @@ impl RoundContribution<'_, '_> {
         clip: Clip,
         audit: Option<&ReleaseAudit>,
     ) -> Result<ClippedSum, RunError> {
+        let site = self.site;
         let canaries = audit.map_or(0, ReleaseAudit::members);
-        let batch = self.site.draw_batch(self.key.round, canaries, &self.draw_randomness(Purpose::Sampling));
-        let (real, canaries) = self.site.split_batch(batch.units());
+        let batch = site.draw_batch(self.key.round, canaries, &self.draw_randomness(Purpose::Sampling));
+        let (real, canaries) = site.split_batch(batch.units());
         let canaries = audit.map(|audit| audit.batch_canaries(canaries));
-        let mut units = self.site.units(real);
+        let mut units: Vec<Unit<'_>> = site.units(real);
         if let Some(canaries) = &canaries {
+            // Canaries that are recordings have the first numbers after the units.
             units.extend(canaries.recordings.iter().cloned());
         }
+        let units = BatchUnits::new(units, batch.units(), self.draw_augmentation());
         let parts = self.learner.parts();
         let mut sum = ClippedSum::begin_parts(&batch, clip, &model.shape().lengths(parts));
         let prepared = self.engine.prepare(model, parts);
-        for group in self.engine.groups(&units, model.shape()) {
+        for group in units.groups(self.engine, model.shape()) {
             check_cancelled(self.exchange)?;
-            self.engine.add_clipped(&prepared, &units[group], &mut sum);
+            units.add_clipped(group, self.engine, &prepared, &mut sum);
         }
         if let (Some(audit), Some(canaries)) = (audit, &canaries) {
             for gradients in audit.gradients(canaries) {
@@ -201,20 +205,34 @@ impl RoundContribution<'_, '_> {
 
     /// Computes the exact mean gradient of a fresh batch, at a model.
     fn exact_gradient(&mut self, model: &Model) -> Result<Vec<f32>, RunError> {
-        let sampler = self.site.sampler(self.canaries.map_or(0, CanaryRecordings::members));
+        let site = self.site;
+        let sampler = site.sampler(self.canaries.map_or(0, CanaryRecordings::members));
         let batch = sampler.draw(&self.draw_randomness(Purpose::Sampling));
-        let (real, numbers) = self.site.split_batch(batch.units());
-        let mut units = self.site.units(real);
+        let (real, numbers) = site.split_batch(batch.units());
+        let mut units: Vec<Unit<'_>> = site.units(real);
         if let Some(canaries) = self.canaries {
             units.extend(canaries.select(numbers));
         }
-        let weight = self.site.expected_batch().recip() as f32;
+        let units = BatchUnits::new(units, batch.units(), self.draw_augmentation());
+        let weight = site.expected_batch().recip() as f32;
         let mut gradient = vec![0.0; self.learner.subset().len()];
-        for chunk in units.chunks(UNITS) {
+        let prepared = self.engine.prepare(model, self.learner.parts());
+        let groups = if units.is_augmented() {
+            units.groups(self.engine, model.shape())
+        } else {
+            (0..units.len()).step_by(UNITS).map(|first| first..(first + UNITS).min(units.len())).collect()
+        };
+        for group in groups {
             check_cancelled(self.exchange)?;
-            self.engine.add_units(model, self.learner.parts(), chunk, weight, &mut gradient);
+            units.add_exact(group, self.engine, &prepared, weight, &mut gradient);
         }
         Ok(gradient)
+    }
+
+    /// Draws the coins of a batch's altered copies, if the arm has copies.
+    fn draw_augmentation(&mut self) -> Option<BatchAugmentation> {
+        let terms = self.learner.augmentation()?;
+        Some(BatchAugmentation::new(terms, self.draw_randomness(Purpose::Augmentation)))
     }
 }
 

@@ -7,7 +7,7 @@
 use std::num::NonZeroU32;
 use std::path::Path;
 
-use undertone_api::job::dp_sgd::{Arm, ModelParts, Party, Rounds, Spec};
+use undertone_api::job::dp_sgd::{Arm, ModelParts, Party, Rounds, Spec, UnitAugmentation};
 use undertone_api::signed::Manifest;
 use undertone_privacy::correlated::BandedEncoder;
 
@@ -122,6 +122,11 @@ impl<'a> ArmLearner<'a> {
     /// Returns the number of steps of each participant between two averages, if updates are sent.
     pub(super) const fn local_steps(&self) -> Option<NonZeroU32> {
         if self.rounds.sends_updates() { NonZeroU32::new(self.rounds.local_steps) } else { None }
+    }
+
+    /// Returns the alterations of the copies of each unit, if units have copies.
+    pub(super) const fn augmentation(&self) -> Option<UnitAugmentation> {
+        self.rounds.augmentation
     }
 
     /// Returns the terms of the next round's local steps, for a participant that divides by `expected_batch`.

@@ -1,7 +1,8 @@
 //! The longest time of a private round, measured on public input before the first one (`privacy.md`, 14.7).
 //!
 //! The input is made up: units of the longest public length in the job's shapes. The manifest implies the highest
-//! number of units in a round: [`max_batch_size`] of all draws of a round. Nothing here reads the participant's data,
+//! number of units in a round: [`max_batch_size`] of all draws of a round. Altered copies of a unit are made and passed as in a
+//! round, with coins of their own. Nothing here reads the participant's data,
 //! so the resulting period reveals nothing about them.
 
 use std::num::NonZeroU32;
@@ -17,7 +18,7 @@ use crate::dp::clip::{Clip, ClippedSum};
 use crate::dp::randomness::{Purpose, Randomness};
 use crate::dp::release::CorrelatedNoise;
 use crate::dp::sampler::Sampler;
-use crate::speech::model::gradient::{Engine, Example, Unit};
+use crate::speech::model::gradient::{BatchAugmentation, BatchUnits, Engine, Example, Unit};
 
 /// The factor between the measured time and the period: other programs, a cold cache and a warm processor make rounds
 /// slower.
@@ -62,8 +63,13 @@ pub(super) fn slowest_round(shape: &RoundShape<'_>, learner: &ArmLearner<'_>, en
     let features: Vec<f32> = (0..example * model.shape().inputs).map(|i| (i % 17) as f32 / 17.0 - 0.5).collect();
     let labels: Vec<u16> = (0..example).map(|frame| (frame % model.shape().classes) as u16).collect();
     let unit = synthetic_unit(shape.longest, model.shape().inputs, &features, &labels);
-    let together = (TOGETHER / shape.longest).clamp(1, MOST_TOGETHER).min(usize::try_from(most).unwrap_or(1).max(1));
-    let batch = vec![unit; together];
+    let augmentation = learner.augmentation();
+    let copies = augmentation.map_or(1, |terms| terms.copies.max(1) as usize);
+    let frames = shape.longest.saturating_mul(copies).max(1);
+    let together = (TOGETHER / frames).clamp(1, MOST_TOGETHER).min(usize::try_from(most).unwrap_or(1).max(1));
+    let numbers: Vec<usize> = (0..together).collect();
+    let coins = |terms| BatchAugmentation::new(terms, Randomness::from_os(Purpose::Augmentation));
+    let batch = BatchUnits::new(vec![unit; together], &numbers, augmentation.map(coins));
     let empty = || Sampler::new(0, shape.rate).draw(&Randomness::from_os(Purpose::Sampling));
     let lengths = model.shape().lengths(learner.parts());
     // The first pass compiles and allocates.
@@ -78,8 +84,8 @@ pub(super) fn slowest_round(shape: &RoundShape<'_>, learner: &ArmLearner<'_>, en
         let mut sum = ClippedSum::begin_parts(&empty(), shape.clip, &lengths);
         let preparing = began.elapsed();
         let began = Instant::now();
-        for group in engine.groups(&batch, model.shape()) {
-            engine.add_clipped(&prepared, &batch[group], &mut sum);
+        for group in batch.groups(engine, model.shape()) {
+            batch.add_clipped(group, engine, &prepared, &mut sum);
         }
         let passing = began.elapsed();
         let began = Instant::now();

@@ -11,6 +11,8 @@
 //! decision that a unit is too long depends on its own frames, and on devices without such a guarantee each unit has
 //! its own pass ([`device::Processor::shares_passes`]).
 
+mod copies;
+
 use std::ops::Range;
 
 use burn::tensor::{Device, Tensor, TensorData};
@@ -25,6 +27,8 @@ use crate::layers::output::{FrameScore, FrameTargets, LoadedOutput, PassBuffers}
 use crate::layers::stack::Stack;
 use crate::layers::{Gradient, GradientRequest, Layout, Parameters};
 use crate::per_unit::PerUnit;
+
+pub use copies::{BatchAugmentation, BatchUnits};
 
 /// Maximum frames per pass.
 const FRAMES: usize = 8192;
@@ -140,9 +144,15 @@ impl Engine {
 
     /// Splits a batch into groups that share a pass. The split does not affect a gradient.
     pub fn groups(&self, units: &[Unit<'_>], shape: &ModelShape) -> Vec<Range<usize>> {
+        self.groups_of_copies(units, 1, shape)
+    }
+
+    /// Splits a batch into groups that share a pass, each unit with so many times its frames.
+    fn groups_of_copies(&self, units: &[Unit<'_>], copies: usize, shape: &ModelShape) -> Vec<Range<usize>> {
         let output = shape.output();
         let size = |unit: &Unit<'_>| {
-            (frames_of(unit), if self.shares { output.buffered_numbers(frames_of(unit)) } else { HELD })
+            let frames = frames_of(unit) * copies;
+            (frames, if self.shares { output.buffered_numbers(frames) } else { HELD })
         };
         split_groups(units.iter().map(size))
     }

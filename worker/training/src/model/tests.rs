@@ -1,6 +1,7 @@
 //! Compares the engine with a loop over single units through burn's automatic differentiation.
 #![expect(clippy::unwrap_used, reason = "the numbers of a test are in range")]
 
+mod copies;
 mod rows;
 
 use burn::tensor::{Device, Int, Tensor, TensorData, activation};

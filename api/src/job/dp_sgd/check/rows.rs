@@ -7,6 +7,7 @@ use undertone_privacy::PrivacyUnit;
 use super::{check_range, find_dataset};
 use crate::dataset::Dataset;
 use crate::job::JobKind as _;
+use crate::job::check::find_other_encoder;
 use crate::job::dp_sgd::rows::{BUCKETS, MOST_FEATURES, MOST_ROW_INPUTS, MOST_ROWS_PER_UNIT, MOST_WIDTH, RowColumns};
 use crate::job::dp_sgd::{Spec, TrainingLoss};
 use crate::table::{ColumnKind, TableColumn};
@@ -60,7 +61,7 @@ fn check_text(rows: &RowColumns, say: &mut impl FnMut(&str, String)) {
 
 /// Checks that the loss suits the target.
 fn check_loss(spec: &Spec, rows: &RowColumns, say: &mut impl FnMut(&str, String)) {
-    if let kind @ (ColumnKind::Date { .. } | ColumnKind::Text { .. }) = &rows.target.kind {
+    if let kind @ (ColumnKind::Date { .. } | ColumnKind::Key { .. } | ColumnKind::Text { .. }) = &rows.target.kind {
         let kind = kind.label();
         say("model.rows.target", format!("a boolean, a category, an integer or a real number, not a {kind}"));
         return;
@@ -90,9 +91,15 @@ fn check_columns(spec: &Spec, rows: &RowColumns, datasets: &[Dataset], say: &mut
             say(&format!("{path}.name"), "each column is named once, as the target or as a feature".to_owned());
         } else if let Some((field, text)) = column.find_problem() {
             say(&format!("{path}.{field}"), text);
+        } else if let ColumnKind::Key { .. } = column.kind {
+            say(&path, "another column: a key has no number, so no model reads it".to_owned());
         } else if let Some(problem) = find_difference(spec, column, datasets) {
             say(&path, problem);
         }
+    }
+    let tables = spec.datasets().into_iter().filter_map(|(id, _)| find_dataset(datasets, id));
+    if let Some(problem) = find_other_encoder(tables) {
+        say("participants", problem);
     }
     let inputs = rows.inputs();
     if inputs > MOST_ROW_INPUTS {
@@ -141,6 +148,23 @@ mod tests {
         assert_eq!(settled.units(&datasets[1]), 50, "the declared number of users");
         let (other, _) = change_of_rows(|spec, _| spec.model.layers = 2);
         assert!(settled.model(0).is_some() && settled.model(0) != other.settle(&datasets).model(0));
+    }
+
+    #[test]
+    fn tables_of_different_encoders_are_refused_by_name() {
+        let (spec, mut datasets) = change_of_rows(|_, _| ());
+        let mut encode = |place: usize, digit: &str| {
+            if let Some(table) = datasets[place].table.as_mut() {
+                table.encoder = Some(digit.repeat(64));
+            }
+            spec.check(&datasets).into_iter().map(|violation| (violation.field, violation.message)).collect::<Vec<_>>()
+        };
+        assert_eq!(encode(0, "a"), Vec::new());
+        assert_eq!(encode(1, "a"), Vec::new());
+        let violations = encode(1, "b");
+        let (field, message) = &violations[0];
+        assert_eq!((violations.len(), field.as_str()), (1, "spec.participants"));
+        assert!([&datasets[0].name, &datasets[1].name].iter().all(|name| message.contains(*name)), "{message}");
     }
 
     /// Returns the fields reported for a job with a text among its features, and an embedding, after a change.

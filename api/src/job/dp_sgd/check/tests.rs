@@ -118,7 +118,8 @@ pub(super) fn change_of_rows(change: impl FnOnce(&mut Spec, &mut Vec<Dataset>)) 
     for dataset in &mut datasets {
         (dataset.content, dataset.inputs, dataset.classes) = (DatasetContent::Table, 0, 0);
         (dataset.users, dataset.units) = (Some(SizeClass(50)), vec![PrivacyUnit::User]);
-        let schema = crate::table::TableSchema { unit_column: "patient".to_owned(), columns: columns.clone() };
+        let schema =
+            crate::table::TableSchema { unit_column: "patient".to_owned(), columns: columns.clone(), encoder: None };
         dataset.table = Some(schema);
     }
     let mut spec = Spec { unit: PrivacyUnit::User, model: AcousticModel::from_rows(rows, 1, 8), ..spec() };

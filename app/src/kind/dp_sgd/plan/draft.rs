@@ -66,6 +66,7 @@ impl TrainingPlan {
             averaging: rounds.averaging.map_or(0.0, |Ema { decay }| decay),
             precision: rounds.exchange.precision,
             clipping: noise.map_or(self.steps.clipping, |noise| noise.clipping),
+            copies: rounds.augmentation.map_or(1, |augmentation| augmentation.copies),
         };
         Self {
             rounds: rounds.rounds,

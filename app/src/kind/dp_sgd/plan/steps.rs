@@ -1,7 +1,9 @@
 //! A plan's steps: the optimizer, the learning-rate schedule, the exchanged vectors.
 
 use serde::{Deserialize, Serialize};
-use undertone_api::job::dp_sgd::{Arm, Clipping, Ema, Optimizer, Precision, RateSchedule, VectorExchange};
+use undertone_api::job::dp_sgd::{
+    Arm, Clipping, Ema, Optimizer, Precision, RateSchedule, UnitAugmentation, VectorExchange,
+};
 
 /// The optimizer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,6 +50,8 @@ pub struct StepOptions {
     pub precision: Precision,
     /// The clipping of every private party.
     pub clipping: Clipping,
+    /// Copies of each unit with the usual alterations; at most 1 for none.
+    pub copies: u32,
 }
 
 impl Default for StepOptions {
@@ -61,6 +65,7 @@ impl Default for StepOptions {
             averaging: 0.0,
             precision: Precision::F32,
             clipping: Clipping::Flat,
+            copies: 1,
         }
     }
 }
@@ -89,6 +94,11 @@ impl StepOptions {
     /// Returns the averaging of iterates.
     pub fn averaging(&self) -> Option<Ema> {
         (self.averaging != 0.0).then_some(Ema { decay: self.averaging })
+    }
+
+    /// Returns the altered copies of each unit.
+    pub fn augmentation(&self) -> Option<UnitAugmentation> {
+        (self.copies > 1).then(|| UnitAugmentation::with_usual_alterations(self.copies))
     }
 
     /// Returns the exchange of vectors.

@@ -3,7 +3,7 @@ use undertone_api::job::{JobKind, TermName};
 
 use undertone_api::id::{JobId, WorkerId};
 use undertone_api::job::dp_sgd::{
-    AcousticModel, Arm, Clipping, ModelPart, Optimizer, Precision, RateSchedule, RecurrentCell,
+    AcousticModel, Arm, Clipping, ModelPart, Optimizer, Precision, RateSchedule, RecurrentCell, UnitAugmentation,
 };
 use undertone_api::model::{InitialModelChoice, ModelSource};
 use undertone_api::plan::epsilon_alone;
@@ -149,6 +149,7 @@ fn elaborate() -> TrainingPlan {
         averaging: 0.99,
         precision: Precision::Int8,
         clipping: Clipping::PerLayer,
+        copies: 4,
     };
     plan.trials.on = true;
     plan.open = true;
@@ -170,6 +171,7 @@ fn elaborate_plan_is_in_the_spec_and_valid() {
     let open = spec.open.expect("both arms run");
     let private = spec.private.expect("both arms run");
     assert_eq!((private.local_steps, private.schedule), (20, RateSchedule::Cosine { warmup: 3, r#final: 0.1 }));
+    assert_eq!(private.augmentation, Some(UnitAugmentation::with_usual_alterations(4)));
     assert_eq!(private.optimizer, Optimizer::DpAdam { learning_rate: 0.002 });
     assert_eq!(open.optimizer, Optimizer::Adam { learning_rate: 0.002 }, "without noise there is nothing to correct");
     let trained: Vec<ModelPart> = private.train.expect("some are frozen").into();

@@ -24,6 +24,7 @@ const HERE: &[&str] = &[
     "averaging",
     "train",
     "exchange",
+    "augmentation",
     "evaluate_every",
     "selection",
     "secure_aggregation",
@@ -268,6 +269,26 @@ fn render_steps(plan: RwSignal<TrainingPlan>, shown: &TrainingPlan) -> Vec<AnyVi
                 false,
                 make_setter(plan, |plan, value| plan.steps.averaging = value),
             ),
+        render_when(
+            plan,
+            |plan| !plan.is_of_rows(),
+            vec![
+                form_field(
+                    "plan[steps][copies]",
+                    "augmentation.copies",
+                    "Altered copies of each unit, averaged before clipping, 1 for none",
+                )
+                .number(
+                    f64::from(options.copies),
+                    (1.0, 16.0),
+                    true,
+                    make_setter(plan, |plan, value| plan.steps.copies = value as u32),
+                ),
+                render_hint(
+                    "The copies have masked frames, masked coefficients and noise. They cost time, and no privacy.",
+                ),
+            ],
+        ),
         form_field("plan[steps][precision]", "exchange.precision", "Vector precision").choice(
             find_word(PRECISIONS, &options.precision),
             table_options(PRECISIONS),

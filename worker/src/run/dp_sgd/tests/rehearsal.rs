@@ -3,7 +3,7 @@
 
 use sha2::{Digest as _, Sha256};
 use undertone_api::job::Report;
-use undertone_api::job::dp_sgd::{Rehearsal, RehearsalReport, Spec};
+use undertone_api::job::dp_sgd::{Rehearsal, RehearsalReport, Spec, UnitAugmentation};
 
 use super::initial::first_model;
 use super::training::TestTraining;
@@ -58,6 +58,22 @@ fn rehearsal_reports_each_setting_and_releases_nothing() {
     assert!(folder.join("rehearsal").exists());
     crate::run::forget(&folder).unwrap();
     assert!(!folder.join("rehearsal").exists());
+}
+
+#[test]
+fn rehearsal_has_the_copies_of_the_plan() {
+    let run = |noise: f64| {
+        let job = rehearsal(|_, own| {
+            let copies = UnitAugmentation { copies: 2, frame_masks: None, coefficient_masks: None, noise };
+            own.rounds.augmentation = Some(copies);
+            own.repeats = 1;
+            own.clip_factors.clear();
+        });
+        job.run_process(0).unwrap();
+        report(&job).own().unwrap().runs[0].loss
+    };
+    // The draws of both are those of a rehearsal with copies, so the alteration alone makes the difference.
+    assert!(run(0.1) != run(1.0), "the copies are altered");
 }
 
 #[test]

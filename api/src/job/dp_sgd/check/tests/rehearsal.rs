@@ -3,7 +3,7 @@
 use super::{OURS, datasets, id, spec};
 use crate::dataset::SizeClass;
 use crate::job::JobKind;
-use crate::job::dp_sgd::{Rehearsal, RehearsalReport, RehearsedRun, RehearsedSetting, Spec};
+use crate::job::dp_sgd::{Rehearsal, RehearsalReport, RehearsedRun, RehearsedSetting, Spec, UnitAugmentation};
 
 type PlanChange = fn(&mut Spec);
 
@@ -50,7 +50,8 @@ fn rehearsed_job_settles_as_the_plan_and_belongs_to_it() {
         |plan| plan.tests[0].name = "other".to_owned(),
         |plan| plan.private.as_mut().unwrap().deadline_seconds = 7,
     ];
-    let other: [PlanChange; 4] = [
+    let other: [PlanChange; 5] = [
+        |plan| plan.private.as_mut().unwrap().augmentation = Some(UnitAugmentation::with_usual_alterations(2)),
         |plan| plan.private.as_mut().unwrap().rounds += 1,
         |plan| plan.participants[1].noise.as_mut().unwrap().clip = 3.0,
         |plan| plan.warm_start.epochs += 1,
@@ -78,7 +79,7 @@ fn plan_without_a_private_arm_or_with_an_early_end_is_not_rehearsed() {
 #[test]
 fn limit_of_a_rehearsal_is_reported_at_its_field() {
     type RehearsalChange = fn(&mut Spec, &mut Rehearsal);
-    let refused: [(&str, RehearsalChange); 14] = [
+    let refused: [(&str, RehearsalChange); 15] = [
         ("spec.participants", |spec, own| spec.participants.push(own.parties[0].into())),
         ("spec.private", |spec, own| spec.private = Some(own.rounds)),
         ("spec.rehearsal.parties", |_, own| own.parties.clear()),
@@ -86,6 +87,9 @@ fn limit_of_a_rehearsal_is_reported_at_its_field() {
         ("spec.rehearsal.parties.0.units", |_, own| own.parties[0].units = Some(0)),
         ("spec.rehearsal.parties.0.noise.clip", |_, own| own.parties[0].noise.as_mut().unwrap().clip = 0.0),
         ("spec.rehearsal.rounds.rounds", |_, own| own.rounds.rounds = 0),
+        ("spec.rehearsal.rounds.augmentation.copies", |_, own| {
+            own.rounds.augmentation = Some(UnitAugmentation::with_usual_alterations(17));
+        }),
         ("spec.rehearsal.repeats", |_, own| own.repeats = 11),
         ("spec.rehearsal.minutes", |_, own| own.minutes = 1441),
         ("spec.rehearsal.clip_factors", |_, own| own.clip_factors = vec![1.0]),

@@ -99,7 +99,7 @@ pub(super) fn write_table(target: &Path, seed: u64) {
     std::fs::write(&path, text).unwrap();
     let options = AddOptions {
         sources: SourceOptions::Files { paths: vec![path], format: None },
-        schema: TableSchema { unit_column: "patient".to_owned(), columns: columns() },
+        schema: TableSchema { unit_column: "patient".to_owned(), columns: columns(), encoder: None },
         zone: None,
         output: target.to_path_buf(),
         name: target.file_name().unwrap().to_string_lossy().into_owned(),

@@ -20,7 +20,7 @@ const ROWS: usize = 20;
 /// prints it at this terminal, and neither stores nor sends it.
 #[derive(Debug, Args)]
 pub(super) struct EvaluateCommand {
-    /// The model: a safetensors file of a job.
+    /// The model: a safetensors file of a job, or an ONNX graph that scores the frames of speech.
     #[arg(value_name = "MODEL")]
     model: PathBuf,
     /// The dataset of this site.

@@ -7,6 +7,7 @@
 //! other way, and are in no log.
 
 mod error;
+mod evaluated;
 pub mod local;
 mod model_file;
 pub mod queries;
@@ -17,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use undertone_api::dataset::SizeClass;
 use undertone_api::job::Report as AnyReport;
-use undertone_api::job::dp_sgd::TrainingLoss;
+use undertone_api::job::dp_sgd::{RowColumns, TrainingLoss};
 use undertone_api::job::evaluation::{HISTOGRAMS, Spec};
 
 use crate::dp::class_logits::ClassLogits;
@@ -26,12 +27,12 @@ use crate::dp::randomness::Purpose;
 use crate::dp::release::Outgoing;
 use crate::run::{Artifacts, Averaging, RoundKey, RoundProgress, RunError, check_cancelled};
 use crate::speech::dataset::{Dataset, Split};
-use crate::speech::model::Model;
 use crate::speech::model::gradient::{Engine, Example, Unit};
 use crate::tables::dataset::TableReader;
 use crate::tables::rows::LabelledRows;
 
 pub use error::EvaluationError;
+use evaluated::EvaluatedModel;
 pub(super) use model_file::find_model;
 pub use model_file::{check_dataset, digest_file, locate_model, read_any_model, read_model, read_site_model};
 
@@ -94,7 +95,7 @@ fn follow(spec: &Spec, exchange: &mut (impl Averaging + Artifacts)) -> Result<()
     let name = own.dataset_name.clone();
     let size = own.units;
     // Public limits both, so that the time is one of public facts.
-    let longest = match &model.usage().rows {
+    let longest = match model.columns() {
         Some(columns) => columns.rows_per_unit as usize,
         None => exchange.longest_unit(spec.unit).unwrap_or(usize::MAX),
     };
@@ -107,13 +108,14 @@ fn follow(spec: &Spec, exchange: &mut (impl Averaging + Artifacts)) -> Result<()
         RoundProgress::Untouched if exchange.is_closed(ROUND)? => {}
         RoundProgress::Untouched => {
             let folder = exchange.dataset(id)?;
-            let sum = if model.shape().dense {
-                let test = RowTest { model: &model, folder: &folder, name: &name, most: longest };
+            let sum = if let Some(own) = model.row_model() {
+                let columns = rows::find_columns(own)?;
+                let test = RowTest { model: &model, columns, folder: &folder, name: &name, most: longest };
                 sum_rows(spec, &test, &mut engine, exchange)?
             } else {
                 let dataset = Dataset::open(&folder)
                     .map_err(|source| EvaluationError::NoLabels { dataset: name.clone(), source })?;
-                check_dataset(&model, &dataset)?;
+                model.check_dataset(&dataset)?;
                 sum_speech(spec, &model, (&dataset, longest), &mut engine, exchange)?
             };
             let clearance = exchange.clear(ROUND)?;
@@ -126,10 +128,10 @@ fn follow(spec: &Spec, exchange: &mut (impl Averaging + Artifacts)) -> Result<()
 }
 
 /// Reads the evaluated model, and checks that it has classes, and each evaluated one.
-fn read_evaluated(spec: &Spec, content: &[u8]) -> Result<Model, EvaluationError> {
-    let model = read_any_model(content)?;
-    if model.shape().dense {
-        let columns = rows::find_columns(&model)?;
+fn read_evaluated(spec: &Spec, content: &[u8]) -> Result<EvaluatedModel, EvaluationError> {
+    let model = EvaluatedModel::read(content, read_any_model)?;
+    if let Some(own) = model.row_model() {
+        let columns = rows::find_columns(own)?;
         if columns.loss() == TrainingLoss::SquaredError {
             return Err(EvaluationError::NumberTarget(columns.target.name.clone()));
         }
@@ -141,7 +143,7 @@ fn read_evaluated(spec: &Spec, content: &[u8]) -> Result<Model, EvaluationError>
 /// Sums the contributions of the units of a speech dataset; `test` is the dataset with the most frames of a unit.
 fn sum_speech(
     spec: &Spec,
-    model: &Model,
+    model: &EvaluatedModel,
     test: (&Dataset, usize),
     engine: &mut Engine,
     exchange: &mut impl Averaging,
@@ -162,7 +164,8 @@ fn sum_speech(
 
 /// A table on which a model of rows is evaluated.
 struct RowTest<'a> {
-    model: &'a Model,
+    model: &'a EvaluatedModel,
+    columns: &'a RowColumns,
     folder: &'a Path,
     name: &'a str,
     /// The most rows of a unit.
@@ -179,8 +182,7 @@ fn sum_rows(
     let dataset = || test.name.to_owned();
     let table =
         TableReader::open(test.folder).map_err(|source| EvaluationError::NoTable { dataset: dataset(), source })?;
-    let columns = rows::find_columns(test.model)?;
-    let rows = LabelledRows::read(&table, columns, test.most).map_err(EvaluationError::Table)?;
+    let rows = LabelledRows::read(&table, test.columns, test.most).map_err(EvaluationError::Table)?;
     if rows.units() == 0 {
         return Err(EvaluationError::NoTargets(dataset()).into());
     }
@@ -195,8 +197,8 @@ fn sum_rows(
 }
 
 /// Checks that the model has each evaluated class.
-fn check_classes(spec: &Spec, model: &Model) -> Result<(), EvaluationError> {
-    let classes = model.shape().classes;
+fn check_classes(spec: &Spec, model: &EvaluatedModel) -> Result<(), EvaluationError> {
+    let classes = model.classes();
     match spec.classes.iter().find(|class| **class as usize >= classes) {
         Some(class) => Err(EvaluationError::NoClass { class: *class, most: classes.saturating_sub(1) }),
         None => Ok(()),
@@ -224,12 +226,12 @@ fn read_unit<'a>(dataset: &'a Dataset, utterances: &[usize], mut frames: usize) 
 }
 
 /// Adds the contribution of a unit: the mean of its frames or rows.
-fn add_unit(sum: &mut HistogramSum, model: &Model, unit: &Unit<'_>, engine: &mut Engine) {
+fn add_unit(sum: &mut HistogramSum, model: &EvaluatedModel, unit: &Unit<'_>, engine: &mut Engine) {
     let frames: usize = unit.iter().map(|example| example.labels.len()).sum();
     let weight = 1.0 / frames.max(1) as f64;
     let mut contribution = sum.begin_unit();
-    engine.classify(model, unit, &mut |number, scores| {
-        for (outputs, label) in scores.chunks_exact(model.shape().classes).zip(unit[number].labels) {
+    model.classify(engine, unit, &mut |number, scores| {
+        for (outputs, label) in scores.chunks_exact(model.classes()).zip(unit[number].labels) {
             contribution.add_example(outputs, u32::from(*label), weight);
         }
     });
@@ -239,18 +241,18 @@ fn add_unit(sum: &mut HistogramSum, model: &Model, unit: &Unit<'_>, engine: &mut
 
 /// Returns the time that covers the scores of a whole test set: of made-up units of the longest public length, as many
 /// as its size class can have.
-fn slowest_release(size: u64, longest: usize, model: &Model, engine: &mut Engine) -> Duration {
+fn slowest_release(size: u64, longest: usize, model: &EvaluatedModel, engine: &mut Engine) -> Duration {
     let frames = longest.clamp(1, TIMED_FRAMES);
-    let value = |i: usize| if model.shape().dense { 0.0 } else { (i % 17) as f32 / 17.0 - 0.5 };
-    let features: Vec<f32> = (0..frames * model.shape().inputs).map(value).collect();
+    let value = |i: usize| if model.row_model().is_some() { 0.0 } else { (i % 17) as f32 / 17.0 - 0.5 };
+    let features: Vec<f32> = (0..frames * model.inputs()).map(value).collect();
     let labels = vec![0; frames];
     let example = [Example { features: &features, labels: &labels }];
     let mut slowest = Duration::ZERO;
     for _ in 0..3 {
         let began = Instant::now();
-        engine.classify(model, &example, &mut |_, scores| {
+        model.classify(engine, &example, &mut |_, scores| {
             std::hint::black_box(
-                scores.chunks_exact(model.shape().classes).map(|row| ClassLogits::new(row).best()).sum::<usize>(),
+                scores.chunks_exact(model.classes()).map(|row| ClassLogits::new(row).best()).sum::<usize>(),
             );
         });
         slowest = slowest.max(began.elapsed());

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use undertone_api::job::evaluation::MetricError;
+use undertone_worker_encoder::error::EncoderError;
 
 use crate::dp::clip::ClipError;
 use crate::dp::release::ReleaseError;
@@ -44,9 +45,15 @@ pub enum EvaluationError {
         /// The digest that the spec names.
         expected: String,
     },
-    /// The file is a graph of another framework.
-    #[error("the model is an ONNX graph, which is not supported: use a safetensors file of an Undertone job")]
+    /// The file is a graph where a model of the product is needed.
+    #[error(
+        "the model is an ONNX graph, which can be evaluated on speech and not used otherwise: use a safetensors file of an \
+         Undertone job"
+    )]
     Graph,
+    /// The file is a graph that cannot be evaluated.
+    #[error("the ONNX graph cannot be evaluated: {0}")]
+    RefusedGraph(#[source] EncoderError),
     /// The model reads rows of tables.
     #[error(
         "the model reads rows of tables, not speech: use it with `undertone-worker evaluate` or `predict` on a table"

@@ -7,7 +7,8 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::error::EvaluationError;
-use super::model_file::{check_dataset, digest_file, read_site_model};
+use super::evaluated::EvaluatedModel;
+use super::model_file::{digest_file, read_site_model};
 use crate::dp::class_logits::ClassLogits;
 use crate::speech::dataset::{Dataset, Split};
 use crate::speech::model::gradient::{Engine, Example};
@@ -106,23 +107,23 @@ pub struct LocalEvaluation {
 pub fn evaluate(model: &Path, folder: &Path, name: &str) -> Result<LocalEvaluation, EvaluationError> {
     let content = std::fs::read(model).map_err(|source| EvaluationError::File { path: model.to_owned(), source })?;
     let digest = digest_file(&content);
-    let model = read_site_model(&content)?;
+    let model = EvaluatedModel::read(&content, read_site_model)?;
     let dataset =
         Dataset::open(folder).map_err(|source| EvaluationError::NoLabels { dataset: name.to_owned(), source })?;
-    check_dataset(&model, &dataset)?;
+    model.check_dataset(&dataset)?;
     let split = super::choose_split(&dataset);
     let utterances = dataset.split(split);
     if utterances.is_empty() {
         return Err(EvaluationError::NoUtterances(name.to_owned()));
     }
-    let classes = model.shape().classes;
+    let classes = model.classes();
     let mut counts = FrameCounts::new(classes);
     let examples: Vec<Example<'_>> = utterances
         .iter()
         .map(|number| dataset.utterance(*number))
         .map(|utterance| Example { features: utterance.features, labels: utterance.labels })
         .collect();
-    Engine::new().classify(&model, &examples, &mut |number, scores| {
+    model.classify(&mut Engine::new(), &examples, &mut |number, scores| {
         for (scores, label) in scores.chunks_exact(classes).zip(examples[number].labels) {
             counts.add(ClassLogits::new(scores), usize::from(*label));
         }

@@ -65,9 +65,10 @@ fn read_with(content: &[u8], read: fn(&[u8]) -> Result<Model, ModelError>) -> Re
     Ok(read(content)?)
 }
 
-/// Returns whether a file begins as an ONNX graph: the field of its version, then a producer.
-fn is_graph(content: &[u8]) -> bool {
-    matches!(content, [0x08, 1..=32, 0x12, ..])
+/// Returns whether a file begins as an ONNX graph: the field of its version, then another field of its description. The
+/// third byte of a safetensors file is not among these unless its header has more than a megabyte.
+pub(super) fn is_graph(content: &[u8]) -> bool {
+    matches!(content, [0x08, 1..=32, 0x12 | 0x1a | 0x22 | 0x28 | 0x32 | 0x3a | 0x42, ..])
 }
 
 /// Checks that each tensor of a file belongs to a layer.
@@ -111,16 +112,18 @@ fn find_file(folder: &Path, digest: &str) -> Option<(PathBuf, Vec<u8>)> {
 /// # Errors
 /// [`EvaluationError::Inputs`] or [`EvaluationError::Classes`] with both numbers.
 pub fn check_dataset(model: &Model, dataset: &Dataset) -> Result<(), EvaluationError> {
+    check_dimensions(dataset, model.shape().inputs, model.shape().classes)
+}
+
+/// Checks that a dataset has the coefficients of a model, and no more classes.
+pub(super) fn check_dimensions(dataset: &Dataset, inputs: usize, classes: usize) -> Result<(), EvaluationError> {
     let meta = dataset.meta();
-    let shape = model.shape();
     let name = || meta.name.clone();
-    if meta.inputs != shape.inputs {
-        let (coefficients, inputs) = (meta.inputs, shape.inputs);
-        return Err(EvaluationError::Inputs { dataset: name(), coefficients, inputs });
+    if meta.inputs != inputs {
+        return Err(EvaluationError::Inputs { dataset: name(), coefficients: meta.inputs, inputs });
     }
-    if meta.classes > shape.classes {
-        let (labels, classes) = (meta.classes, shape.classes);
-        return Err(EvaluationError::Classes { dataset: name(), labels, classes });
+    if meta.classes > classes {
+        return Err(EvaluationError::Classes { dataset: name(), labels: meta.classes, classes });
     }
     Ok(())
 }

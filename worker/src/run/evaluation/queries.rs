@@ -51,7 +51,7 @@ impl QueryClassifier {
         let kind = ColumnKind::Text { most_grams: 1, characters: false };
         let columns = vec![TableColumn { name: column.to_owned(), kind }];
         // A file of texts needs no column of units: the text stands in its place, unused.
-        let schema = TableSchema { unit_column: column.to_owned(), columns };
+        let schema = TableSchema { unit_column: column.to_owned(), columns, encoder: None };
         let mut counts = PredictionCounts::default();
         for index in 0..sources.count() {
             let mut source = open_source(sources, index, &schema).map_err(EvaluationError::Table)?;

@@ -85,7 +85,7 @@ pub struct RowModel {
 }
 
 impl RowModel {
-    /// Reads a model of rows; `None` for a model of speech.
+    /// Reads a model of rows; `None` for a model of speech or a graph.
     ///
     /// # Errors
     /// [`EvaluationError`] if the file is no model, or its columns do not fit its layers.
@@ -93,8 +93,10 @@ impl RowModel {
         let content = std::fs::read(path).map_err(|source| EvaluationError::File { path: path.to_owned(), source })?;
         let model = match read_any_model(&content) {
             Ok(model) if model.shape().dense => model,
-            // Models of speech alone are personalized.
-            Ok(_) | Err(EvaluationError::Architecture(ModelError::Personal)) => return Ok(None),
+            // Models of speech alone are personalized, and graphs score frames of speech.
+            Ok(_) | Err(EvaluationError::Architecture(ModelError::Personal) | EvaluationError::Graph) => {
+                return Ok(None);
+            }
             Err(error) => return Err(error),
         };
         let columns = find_columns(&model)?.clone();
@@ -146,7 +148,7 @@ impl RowModel {
         for index in 0..sources.count() {
             // A file of rows to predict needs no column of units: the first feature stands in its place, unused.
             let unit_column = self.columns.features[0].name.clone();
-            let schema = TableSchema { unit_column, columns: self.columns.features.clone() };
+            let schema = TableSchema { unit_column, columns: self.columns.features.clone(), encoder: None };
             let mut source = open_source(sources, index, &schema).map_err(EvaluationError::Table)?;
             let mut row = SourceRow::default();
             let mut batch = PredictionBatch::default();
@@ -245,7 +247,7 @@ fn has_valid_columns(columns: &RowColumns) -> bool {
     while names.contains(unit_column.as_str()) {
         unit_column.push('_');
     }
-    !columns.features.is_empty() && TableSchema { unit_column, columns: all }.check("rows").is_empty()
+    !columns.features.is_empty() && TableSchema { unit_column, columns: all, encoder: None }.check("rows").is_empty()
 }
 
 /// Quotes a cell of CSV if it needs it.

@@ -1,6 +1,7 @@
 //! Whole runs of a lead and two sites on threads, with a server in memory that averages.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod graph;
 mod rows;
 
 use std::path::Path;

@@ -54,7 +54,11 @@ fn write_table(target: &Path, seed: u64) {
     let RowColumns { target: label, features, .. } = columns(ColumnKind::Boolean);
     let options = AddOptions {
         sources: SourceOptions::Files { paths: vec![path], format: None },
-        schema: TableSchema { unit_column: "patient".to_owned(), columns: vec![features[0].clone(), label] },
+        schema: TableSchema {
+            unit_column: "patient".to_owned(),
+            columns: vec![features[0].clone(), label],
+            encoder: None,
+        },
         zone: None,
         output: target.to_owned(),
         name: target.file_name().unwrap().to_string_lossy().into_owned(),

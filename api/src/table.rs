@@ -11,6 +11,7 @@
 //! | real | the nearest multiple of the step, in steps, clamped to the range |
 //! | category | the position of the value in the declared list; a value outside the list is missing |
 //! | date | days since 1970-01-01, clamped to the range |
+//! | key | its symbols as digits ([`keys`]); a text that is no key is missing |
 //! | text | several: the hashes of its first n-grams ([`grams`]), with none in the remaining places |
 //!
 //! A missing value has no code.
@@ -18,6 +19,7 @@
 mod check;
 mod date;
 pub mod grams;
+pub mod keys;
 
 use std::ops::Range;
 
@@ -25,6 +27,7 @@ use serde::{Deserialize, Serialize};
 
 pub use check::{LONGEST_CATEGORY, LONGEST_NAME, MOST_CATEGORIES, MOST_CODE, MOST_COLUMNS, MOST_GRAMS};
 pub use date::{CalendarDate, DateError};
+pub use keys::LONGEST_KEY;
 
 /// The kind of a column's values, with their public range.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -61,6 +64,13 @@ pub enum ColumnKind {
         /// The last date.
         last: CalendarDate,
     },
+    /// Short keys whose values are not declared, such as codes of diagnoses: letters of A to Z, digits, `.-_/+:#`, and
+    /// blanks between them. For groups that a job chooses privately.
+    Key {
+        /// The most symbols of a key: 1 to 9. A longer text counts as missing.
+        #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 9))]
+        longest: u32,
+    },
     /// Free texts, of which a table keeps hashed n-grams. For models of rows alone.
     Text {
         /// The most n-grams of a text that are kept, the first ones: 1 to 1,000.
@@ -81,6 +91,7 @@ impl ColumnKind {
             Self::Real { least, most, step } => (to_steps(*least, *step), to_steps(*most, *step)),
             Self::Category { values } => (0, values.len() as i64 - 1),
             Self::Date { first, last } => (first.days(), last.days()),
+            Self::Key { longest } => (0, keys::count_codes(*longest) - 1),
             Self::Text { .. } => (0, MOST_CODE - 1),
         }
     }
@@ -109,6 +120,7 @@ impl ColumnKind {
             Self::Real { .. } => "real",
             Self::Category { .. } => "category",
             Self::Date { .. } => "date",
+            Self::Key { .. } => "key",
             Self::Text { .. } => "text",
         }
     }
@@ -143,6 +155,18 @@ impl ColumnKind {
         values.iter().position(|value| value == text).map(|position| position as i64)
     }
 
+    /// Returns the code of a key; `None` for a text that is none and for other kinds.
+    pub fn encode_key(&self, text: &str) -> Option<i64> {
+        let Self::Key { longest } = self else { return None };
+        keys::encode_key(text, *longest)
+    }
+
+    /// Returns the key of a code; `None` for a code of no key and for other kinds.
+    pub fn decode_key(&self, code: i64) -> Option<String> {
+        let Self::Key { longest } = self else { return None };
+        keys::decode_key(code, *longest)
+    }
+
     /// Returns the codes of the first n-grams of a text, at most [`Self::code_count`]; empty for other kinds.
     pub fn encode_text(&self, text: &str) -> Vec<i64> {
         let Self::Text { most_grams, characters } = self else { return Vec::new() };
@@ -158,6 +182,7 @@ impl ColumnKind {
             Self::Category { values } => {
                 usize::try_from(code).ok().and_then(|place| values.get(place)).cloned().unwrap_or_default()
             }
+            Self::Key { longest } => keys::decode_key(code, *longest).unwrap_or_default(),
             Self::Date { .. } => {
                 CalendarDate::from_days(code).map_or_else(|_| code.to_string(), |date| date.to_string())
             }
@@ -199,6 +224,11 @@ pub struct TableSchema {
     /// The columns that queries can name: 1 to 256.
     #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 256))]
     pub columns: Vec<TableColumn>,
+    /// The digest of the frozen encoder that computed columns of this table: 64 lower-case hexadecimal digits. Absent for a
+    /// table without encoded columns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(min_length = 64, max_length = 64))]
+    pub encoder: Option<String>,
 }
 
 impl TableSchema {

@@ -13,7 +13,7 @@ use serde_json::Value;
 use sources::SourceFile;
 
 /// The workspace's crates with the workspace crates that each may name. A crate that is missing here fails the test.
-const MAY_NAME: [(&str, &[&str]); 28] = [
+const MAY_NAME: [(&str, &[&str]); 29] = [
     ("undertone-privacy", &[]),
     ("undertone-secure-aggregation", &[]),
     ("undertone-bits", &["undertone-privacy"]),
@@ -39,6 +39,7 @@ const MAY_NAME: [(&str, &[&str]); 28] = [
     ),
     ("undertone-worker-training", &["undertone-worker-site", "undertone-api", "undertone-privacy"]),
     ("undertone-worker-tables", &["undertone-worker-site", "undertone-api"]),
+    ("undertone-worker-encoder", &["undertone-worker-site", "undertone-worker-speech"]),
     ("undertone-worker-speech", &["undertone-worker-site", "undertone-api", "undertone-privacy", "undertone-fuzz"]),
     (
         "undertone-worker-transcription",
@@ -72,6 +73,7 @@ const MAY_NAME: [(&str, &[&str]); 28] = [
             "undertone-worker-transcription",
             "undertone-worker-queries",
             "undertone-worker-tables",
+            "undertone-worker-encoder",
             "undertone-failpoints",
             "undertone-configuration",
             "undertone-certificate",
@@ -162,7 +164,7 @@ const IMPURE: [&str; 11] =
 const FOR_TESTS: [&str; 2] = ["enabled", "testing"];
 
 /// The files that may name a library, by the beginning of their path.
-const ROOMS: [(&str, &[&str]); 11] = [
+const ROOMS: [(&str, &[&str]); 14] = [
     // Besides the tables: the mapping of errors, the start that reports them, and the tests' databases.
     (
         "sea_orm",
@@ -203,6 +205,9 @@ const ROOMS: [(&str, &[&str]); 11] = [
     ("arrow", &["worker/queries/src", "worker/tables/src", "worker/src/cli/data/tests/differential"]),
     ("parquet", &["worker/queries/src", "worker/tables/src", "worker/src/cli/data/tests/differential"]),
     ("ballista", &["worker/queries/src/count"]),
+    ("rten", &["worker/encoder/src"]),
+    ("rten_onnx", &["worker/encoder/src"]),
+    ("image", &["worker/encoder/src"]),
     ("leptos", &["app/", "server/src/dashboard.rs"]),
     ("leptos_axum", &["app/", "server/src/dashboard.rs"]),
     // A collector of traces, in a test.

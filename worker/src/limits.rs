@@ -8,6 +8,7 @@ use undertone_api::job::transcription::window::SOUND;
 use undertone_api::signed::{MOST_APPROVAL_BYTES, MOST_APPROVAL_KEYS};
 use undertone_privacy::ledger::{MOST_CERTIFIED_MU, MOST_CERTIFIED_STEPS};
 use undertone_secure_aggregation::roster::{LEAST_SITES, MOST_SITES};
+use undertone_worker_encoder as encoder;
 
 use crate::config::check::{KEY_DAYS, MOST_RUNS};
 use crate::config::queries::LEAST_MEMORY;
@@ -91,6 +92,26 @@ fn worker_limits() -> Vec<(&'static str, String)> {
         (
             "query of a table in PostgreSQL; its condition",
             format!("{} KiB each", tables::source::postgres::error::LONGEST_QUERY >> 10),
+        ),
+        (
+            "graph of an encoder; numbers of a row; vocabulary",
+            format!(
+                "{} GiB; 1 to {}; {} MiB",
+                encoder::MOST_GRAPH_BYTES >> 30,
+                encoder::MOST_WIDTH,
+                encoder::tokens::MOST_VOCABULARY_BYTES >> 20
+            ),
+        ),
+        (
+            "tokens of a text; encoded sound; encoded picture",
+            format!(
+                "{} to {}; {} s; {} MiB and {} pixels",
+                encoder::specification::TOKENS.start(),
+                group_digits(u64::from(*encoder::specification::TOKENS.end())),
+                encoder::specification::MOST_SECONDS,
+                encoder::picture::MOST_PICTURE_BYTES >> 20,
+                group_digits(encoder::picture::MOST_PIXELS)
+            ),
         ),
         ("label of an utterance", "below the declared number of classes".to_owned()),
         ("recording of a dataset", format!("{} s unless told", audio::LONGEST)),

@@ -200,6 +200,7 @@ fn render_facts(dataset: &Dataset, now: time::OffsetDateTime) -> AnyView {
             ("Columns", names.join(", "))
         }),
     };
+    let encoder = dataset.table.as_ref().and_then(|table| table.encoder.clone());
     view! {
         <dl class="facts">
             <div><dt>"Owner"</dt><dd>{dataset.organization_name.clone()}</dd></div>
@@ -210,6 +211,7 @@ fn render_facts(dataset: &Dataset, now: time::OffsetDateTime) -> AnyView {
             {dataset.seconds.map(|seconds| view! { <div><dt>"Total length"</dt><dd>{format!("about {}", words::duration(seconds.0 as f64))}</dd></div> })}
             {(!transcribed && !is_table).then(|| view! { <div><dt>{format!("{records} held out")}</dt><dd>{rough(dataset.test_records)}</dd></div> })}
             {content_fact.map(|(term, said)| view! { <div><dt>{term}</dt><dd>{said}</dd></div> })}
+            {encoder.map(|digest| view! { <div><dt>"Encoder"</dt><dd><code>{digest}</code></dd></div> })}
             <div><dt>"Registered"</dt><dd><RelativeTime at=dataset.created_at now/></dd></div>
         </dl>
         <p class="hint">"Sizes are size classes only: 1, 2 or 5 times a power of ten. Exact sizes would be a release."</p>

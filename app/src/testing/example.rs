@@ -113,7 +113,8 @@ pub(crate) fn tables() -> Vec<Dataset> {
     for dataset in &mut datasets {
         (dataset.content, dataset.inputs, dataset.classes, dataset.test_records) = (DatasetContent::Table, 0, 0, 0);
         (dataset.users, dataset.units) = (Some(SizeClass(1000)), vec![PrivacyUnit::User]);
-        dataset.table = Some(TableSchema { unit_column: "patient".to_owned(), columns: columns.clone() });
+        dataset.table =
+            Some(TableSchema { unit_column: "patient".to_owned(), columns: columns.clone(), encoder: None });
     }
     datasets
 }

@@ -1,7 +1,7 @@
 //! `undertone-worker data`: creates datasets and lists them.
 //!
 //! It turns arguments into options and results into text; the work is in [`crate::speech`],
-//! [`crate::queries`] and [`crate::tables`].
+//! [`crate::queries`], [`crate::tables`] and [`undertone_worker_encoder`].
 //! Datasets lie in the site's folder, where the daemon finds them, unless another path is given.
 
 use std::path::PathBuf;
@@ -19,18 +19,21 @@ use crate::speech::prepare::{ClassMapError, PrepareError};
 use crate::speech::synthesize::SynthesizeError;
 
 mod bar;
+mod encode;
 mod forecast;
 mod index_speech;
 mod list;
 mod prepare;
 mod query_log;
 mod recordings;
+mod rows;
 mod spell;
 mod synthesize;
 mod table;
 mod transcripts;
 
 use bar::TerminalProgress;
+use encode::EncodeCommand;
 use forecast::ForecastCommand;
 use index_speech::IndexSpeechCommand;
 use list::ListCommand;
@@ -56,6 +59,8 @@ enum DataAction {
     AddRecordings(AddRecordingsCommand),
     /// Create a dataset of this site from rows of CSV, Parquet or PostgreSQL, for analytics.
     AddTable(Box<AddTableCommand>),
+    /// Create a dataset of this site from rows whose features a frozen encoder computes, for training on rows.
+    Encode(Box<EncodeCommand>),
     /// Transcribe and index public recordings, as speech for the dummies of transcriptions.
     IndexSpeech(IndexSpeechCommand),
     /// Show this site's datasets.
@@ -115,6 +120,9 @@ pub(super) enum DataError {
     /// A table that cannot be added.
     #[error(transparent)]
     Table(#[from] crate::tables::error::TableError),
+    /// An encoder that is refused.
+    #[error(transparent)]
+    Encoder(#[from] undertone_worker_encoder::error::EncoderError),
     /// The site's configuration failed.
     #[error(transparent)]
     Config(#[from] crate::config::ConfigError),
@@ -178,6 +186,7 @@ impl DataCommand {
             DataAction::Prepare(prepare) => prepare.run(folder, now, out),
             DataAction::AddRecordings(add) => add.run(folder, now, out),
             DataAction::AddTable(add) => add.run(folder, now, out),
+            DataAction::Encode(encode) => encode.run(folder, now, out),
             DataAction::IndexSpeech(index) => index.run(folder, now, out),
             DataAction::List(list) => list.run(folder, out),
             DataAction::Forecast(forecast) => forecast.run(folder, out),

@@ -17,6 +17,7 @@ use undertone_worker_site::lineage::{LineageIntake, LineageMarker};
 use undertone_worker_site::progress::ProgressReporter;
 
 use crate::dataset::{FORMAT, Meta, ROWS_FOLDER, TablePart, digest_parts, read_meta};
+use crate::encode::{RowEncoder, to_source_schema};
 use crate::error::TableError;
 use crate::key::{KEY, TableKey};
 use crate::part::{PART_ROWS, PartWriter};
@@ -27,6 +28,8 @@ use crate::value::{ColumnEncoder, SourceValue};
 
 /// The most rows of a unit: the first ones in the keyed order. The others are left out and counted.
 pub const MOST_UNIT_ROWS: u64 = 1 << 16;
+/// The folder of sorted runs, removed at the end.
+const RUNS: &str = "runs";
 /// Rows between two updates of the progress.
 const STRIDE: u64 = 1 << 14;
 
@@ -89,6 +92,29 @@ pub fn add(
     intake: Option<&mut LineageIntake>,
     progress: &dyn ProgressReporter,
 ) -> Result<AddReport, TableError> {
+    add_table(options, None, intake, progress)
+}
+
+/// Adds a table whose last columns an encoder computes, or replaces a table by it. A table may be replaced by one of
+/// another encoder, because its accounts continue with its units.
+///
+/// # Errors
+/// As [`add`].
+pub fn add_encoded(
+    options: &AddOptions,
+    encoder: &dyn RowEncoder,
+    intake: Option<&mut LineageIntake>,
+    progress: &dyn ProgressReporter,
+) -> Result<AddReport, TableError> {
+    add_table(options, Some(encoder), intake, progress)
+}
+
+fn add_table(
+    options: &AddOptions,
+    encoder: Option<&dyn RowEncoder>,
+    intake: Option<&mut LineageIntake>,
+    progress: &dyn ProgressReporter,
+) -> Result<AddReport, TableError> {
     if let Some(violation) = options.schema.check("schema").first() {
         return Err(TableError::Schema(format!("{}: {}", violation.field, violation.message)));
     }
@@ -99,7 +125,8 @@ pub fn add(
     // Hidden until complete.
     let growing = above.join(format!(".{}.growing", options.name));
     remove_folder(&growing)?;
-    let outcome = write_table(options, &key, &growing, intake, progress);
+    let reading = TableReading::new(options, encoder, &key, &growing.join(RUNS));
+    let outcome = write_table(reading, &growing, intake, progress);
     if outcome.is_ok() {
         // After a failure both folders stay, because it is unknown which of them the disk has under the name. The next
         // call removes the remaining one.
@@ -131,17 +158,17 @@ fn find_key(options: &AddOptions) -> Result<TableKey, TableError> {
 }
 
 fn write_table(
-    options: &AddOptions,
-    key: &TableKey,
+    mut reading: TableReading,
     folder: &Path,
     mut intake: Option<&mut LineageIntake>,
     progress: &dyn ProgressReporter,
 ) -> Result<AddReport, TableError> {
     let rows_folder = folder.join(ROWS_FOLDER);
-    let runs = folder.join("runs");
+    let runs = folder.join(RUNS);
     create_private(&rows_folder)?;
     create_private(&runs)?;
-    let mut reading = TableReading::new(options, key, &runs);
+    let options = reading.options;
+    let key = reading.key;
     for source in 0..options.sources.count() {
         reading.read_source(source, intake.as_deref_mut(), progress)?;
     }
@@ -194,6 +221,8 @@ fn remove_folder(folder: &Path) -> Result<(), FolderError> {
 struct TableReading<'a> {
     options: &'a AddOptions,
     key: &'a TableKey,
+    encoder: Option<&'a dyn RowEncoder>,
+    source_schema: TableSchema,
     encoders: Vec<ColumnEncoder>,
     shape: RowShape,
     sorter: RowSorter,
@@ -203,13 +232,17 @@ struct TableReading<'a> {
 }
 
 impl<'a> TableReading<'a> {
-    fn new(options: &'a AddOptions, key: &'a TableKey, runs: &Path) -> Self {
+    fn new(options: &'a AddOptions, encoder: Option<&'a dyn RowEncoder>, key: &'a TableKey, runs: &Path) -> Self {
+        let schema = &options.schema;
+        let source_schema = encoder.map_or_else(|| schema.clone(), |encoder| to_source_schema(schema, encoder));
         let shape = RowShape::new(options.schema.code_count());
         let encoders =
             options.schema.columns.iter().map(|column| ColumnEncoder::new(&column.kind, options.zone)).collect();
         Self {
             options,
             key,
+            encoder,
+            source_schema,
             encoders,
             shape,
             sorter: RowSorter::new(runs, shape, SORT_MEMORY),
@@ -225,14 +258,14 @@ impl<'a> TableReading<'a> {
         mut intake: Option<&mut LineageIntake>,
         progress: &dyn ProgressReporter,
     ) -> Result<(), TableError> {
-        let mut source = open_source(&self.options.sources, number, &self.options.schema)?;
+        let mut source = open_source(&self.options.sources, number, &self.source_schema)?;
         progress.start("Reading rows", 0);
         let mut row = SourceRow::default();
         loop {
             let outcome = match source.next_row(&mut row)? {
                 SourceStep::End => break,
                 SourceStep::Rejected(reason) => Err((reason, None)),
-                SourceStep::Row => self.encode_row(&row),
+                SourceStep::Row => self.encode_row(&mut row),
             };
             self.quarantine.read += 1;
             if self.quarantine.read.is_multiple_of(STRIDE) {
@@ -256,8 +289,13 @@ impl<'a> TableReading<'a> {
     }
 
     /// Encodes the values of a row into `bytes`, and returns the id of its unit; else the reason and the column.
-    fn encode_row(&mut self, row: &SourceRow) -> Result<String, (RejectReason, Option<String>)> {
+    fn encode_row(&mut self, row: &mut SourceRow) -> Result<String, (RejectReason, Option<String>)> {
         let unit = read_unit(&row.unit).map_err(|reason| (reason, Some(self.options.schema.unit_column.clone())))?;
+        if let Some(encoder) = self.encoder {
+            let inputs = row.values.split_off(self.options.schema.columns.len().saturating_sub(encoder.width()));
+            let numbers = encoder.encode(&inputs).map_err(|reason| (reason, None))?;
+            row.values.extend(numbers.into_iter().map(|number| SourceValue::Real(number.into())));
+        }
         self.cells.clear();
         for (encoder, (value, column)) in self.encoders.iter().zip(row.values.iter().zip(&self.options.schema.columns))
         {

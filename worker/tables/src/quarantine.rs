@@ -36,6 +36,16 @@ pub enum RejectReason {
     Date,
     /// A time names a zone, and no zone is declared for its dates.
     Zone,
+    /// The row lacks an input of the encoder.
+    NoInput,
+    /// The path of a file leaves the folder of the inputs.
+    InputPath,
+    /// The file of an input is missing, damaged or beyond a limit.
+    InputFile,
+    /// The graph of the encoder cannot be run on the input.
+    EncoderGraph,
+    /// A number that the encoder computed is NaN or infinite.
+    EncoderOutput,
 }
 
 impl fmt::Display for RejectReason {
@@ -53,6 +63,11 @@ impl fmt::Display for RejectReason {
             Self::Real => "with a value that is no finite number",
             Self::Date => "with a value that is no date",
             Self::Zone => "with a time in a zone, and no --zone",
+            Self::NoInput => "without an input of the encoder",
+            Self::InputPath => "with a path that leaves --folder",
+            Self::InputFile => "with a file that is missing, damaged or too large",
+            Self::EncoderGraph => "with an input that the graph refuses",
+            Self::EncoderOutput => "with encoded numbers that are not finite",
         })
     }
 }

@@ -162,6 +162,7 @@ mod tests {
         let schema = TableSchema {
             unit_column: "patient".to_owned(),
             columns: vec![columns.features[1].clone(), columns.target.clone(), columns.features[0].clone()],
+            encoder: None,
         };
         add(&options(folder, path, schema), None, &SilentProgress).unwrap();
         TableReader::open(&folder.join("visits")).unwrap()
@@ -209,8 +210,11 @@ mod tests {
             rows_per_unit: 1,
             text: Some(TextEmbedding { buckets: 1 << 16, width: 8 }),
         };
-        let schema =
-            TableSchema { unit_column: "patient".to_owned(), columns: vec![rows.target.clone(), note.clone()] };
+        let schema = TableSchema {
+            unit_column: "patient".to_owned(),
+            columns: vec![rows.target.clone(), note.clone()],
+            encoder: None,
+        };
         let report = add(&options(folder.path(), path, schema), None, &SilentProgress).unwrap();
         assert_eq!((report.rows, report.quarantine.summary()), (2, "1 (1 with a text that is too long)".to_owned()));
         let table = TableReader::open(&folder.path().join("visits")).unwrap();

@@ -7,7 +7,7 @@ use undertone_privacy::PrivacyUnit;
 use super::Spec;
 use super::bins::ScoreBins;
 use crate::dataset::{Dataset, DatasetContent, Visibility};
-use crate::job::check::{check_range, is_digest};
+use crate::job::check::{check_range, find_other_encoder, is_digest};
 use crate::problem::Violation;
 
 /// The most participants in a job, with the lead.
@@ -55,6 +55,11 @@ fn check_participants(spec: &Spec, datasets: &[Dataset], say: &mut impl FnMut(&s
     if !(2..=MOST_PARTICIPANTS).contains(&spec.participants.len()) {
         let given = spec.participants.len();
         say("participants", format!("name the lead and 1 to {} sites, not {given}", MOST_PARTICIPANTS - 1));
+    }
+    let tables =
+        spec.participants.iter().filter_map(|party| datasets.iter().find(|dataset| dataset.id == party.dataset));
+    if let Some(problem) = find_other_encoder(tables) {
+        say("participants", problem);
     }
     let mut ids = HashSet::new();
     let lead = spec.participants.first().and_then(|lead| datasets.iter().find(|dataset| dataset.id == lead.dataset));

@@ -155,9 +155,8 @@ fn text(field: &str, schema: &Value) -> String {
     match field {
         "email" => "ada@example.org".to_owned(),
         "password" => "correct horse battery staple".to_owned(),
-        "digest" | "hash" | "manifest" | "receipt" | "public_key" | "leaf" | "root" | "model" | "initial_model" => {
-            hex()
-        }
+        "digest" | "hash" | "manifest" | "receipt" | "public_key" | "leaf" | "root" | "model" | "initial_model"
+        | "encoder" => hex(),
         "name" | "dataset_name" => "Elderly speakers".to_owned(),
         "organization_name" => "Northern Clinic".to_owned(),
         "title" => "A first model".to_owned(),

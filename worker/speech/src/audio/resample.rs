@@ -1,5 +1,5 @@
-//! Resamples mono samples to [`RATE`] with a synchronous FFT resampler (band-limited; delay removed), in blocks of any
-//! length.
+//! Resamples mono samples, by default to [`RATE`], with a synchronous FFT resampler (band-limited; delay removed), in
+//! blocks of any length.
 
 use rubato::audioadapter_buffers::direct::InterleavedSlice;
 use rubato::{Fft, FixedSync, Indexing, Resampler as _};
@@ -16,7 +16,7 @@ pub(crate) fn resample(mono: Vec<f32>, rate: u32) -> Result<Vec<f32>, Problem> {
     if rate == RATE {
         return Ok(mono);
     }
-    let mut resample = MonoResampler::new(rate)?;
+    let mut resample = MonoResampler::new(rate, RATE)?;
     let mut samples = resample.push(&mono)?;
     samples.extend(resample.finish()?);
     Ok(samples)
@@ -37,14 +37,14 @@ pub(super) struct MonoResampler {
 }
 
 impl MonoResampler {
-    /// Returns a resampler from `rate` Hz.
-    pub(super) fn new(rate: u32) -> Result<Self, Problem> {
+    /// Returns a resampler from `rate` Hz to `target` Hz.
+    pub(super) fn new(rate: u32, target: u32) -> Result<Self, Problem> {
         // The filter is symmetric about a sample, and its delay a whole number of samples, only if the block length is
         // even.
-        let block = 2 * (rate / gcd(rate, RATE)) as usize;
+        let block = 2 * (rate / gcd(rate, target)) as usize;
         let chunk = block * CHUNK.div_ceil(block);
-        let fft = || Fft::<f32>::new(rate as usize, RATE as usize, chunk, 1, FixedSync::Both);
-        let fft = (rate != RATE).then(fft).transpose().map_err(|error| broken(&error))?;
+        let fft = || Fft::<f32>::new(rate as usize, target as usize, chunk, 1, FixedSync::Both);
+        let fft = (rate != target).then(fft).transpose().map_err(|error| broken(&error))?;
         let delay = fft.as_ref().map_or(0, rubato::Resampler::output_delay);
         Ok(Self { fft, waiting: Vec::new(), delay, taken: 0, yielded: 0 })
     }

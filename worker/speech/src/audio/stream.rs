@@ -14,7 +14,7 @@ use symphonia::core::io::{MediaSourceStream, MediaSourceStreamOptions};
 use symphonia::core::meta::MetadataOptions;
 
 use super::error::{AudioError, Problem};
-use super::resample::MonoResampler;
+use super::resample::{MonoResampler, RATE};
 use undertone_worker_site::panics::catch_panic;
 
 /// The accepted sampling rates, Hz.
@@ -23,8 +23,8 @@ const RATES: std::ops::RangeInclusive<u32> = 4_000..=384_000;
 /// the sums of a Fourier transform.
 const LOUDEST: f32 = 4_294_967_296.0;
 
-/// A recording that is being read. The iterator returns nonempty mono blocks at [`RATE`](super::RATE), full scale = 1,
-/// and ends after an error.
+/// A recording that is being read. The iterator returns nonempty mono blocks at [`RATE`], or at the rate of
+/// [`Stream::open_at_rate`], full scale = 1, and ends after an error.
 pub struct Stream {
     path: PathBuf,
     source: RecordingSource,
@@ -38,9 +38,17 @@ impl Stream {
     /// # Errors
     /// [`AudioError`] with the file and the problem, as far as the header shows it.
     pub fn open(path: &Path, longest: f64) -> Result<Self, AudioError> {
+        Self::open_at_rate(path, longest, RATE)
+    }
+
+    /// Opens the recording at `path`, up to `longest` seconds, with blocks at `rate` Hz.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_at_rate(path: &Path, longest: f64, rate: u32) -> Result<Self, AudioError> {
         let open = || {
             let source = RecordingSource::open(path, longest)?;
-            let resample = MonoResampler::new(source.rate)?;
+            let resample = MonoResampler::new(source.rate, rate)?;
             Ok(Self { path: path.to_path_buf(), source, resample, over: false })
         };
         let opened = catch_panic(open).unwrap_or_else(|| Err(gave_up()));

@@ -31,7 +31,8 @@ impl ListCommand {
         } else {
             format_table(&rows)
         };
-        out.write_all((table + &list_unknown_sources(&datasets, &rows)).as_bytes()).map_err(DataError::Print)
+        let notes = list_encoders(&rows) + &list_unknown_sources(&datasets, &rows);
+        out.write_all((table + &notes).as_bytes()).map_err(DataError::Print)
     }
 }
 
@@ -48,6 +49,15 @@ fn list_unknown_sources(datasets: &Path, rows: &[DatasetRow]) -> String {
          under another name.\n",
         names.join(", ")
     )
+}
+
+/// Returns a line for each table with encoded columns, with the digest of its encoder.
+fn list_encoders(rows: &[DatasetRow]) -> String {
+    let line = |(name, meta): &DatasetRow| match meta {
+        Ok(DatasetMeta::Table(meta)) => Some(format!("\nEncoder of {name}: {}\n", meta.schema.encoder.as_ref()?)),
+        _ => None,
+    };
+    rows.iter().filter_map(line).collect()
 }
 
 /// A folder's name and its dataset.

@@ -1,22 +1,16 @@
 //! `data add-table`: creates a dataset of this site from rows of files or of PostgreSQL.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use clap::{ArgGroup, Args, ValueEnum};
+use clap::Args;
 use serde::Deserialize;
-use time::{OffsetDateTime, UtcOffset};
+use time::OffsetDateTime;
 use undertone_api::table::{TableColumn, TableSchema};
 
-use super::prepare::{VisibilityArgument, format_date};
-use super::{DataError, TerminalProgress, key_notice, open_intake};
-use crate::site::clock;
+use super::DataError;
+use super::rows::{RowArguments, read_text};
 use crate::site::folder::Folder;
-use crate::site::policy::declare;
-use crate::tables::add::{AddOptions, add};
-use crate::tables::source::postgres::{PostgresOptions, PostgresRelation};
-use crate::tables::source::{FileFormat, SourceOptions};
-use crate::tables::value::parse_zone;
 
 /// Create a dataset of this site from rows, for analytics.
 ///
@@ -24,64 +18,13 @@ use crate::tables::value::parse_zone;
 /// codes in their declared ranges, sorted by unit. Rows that cannot be used are left out and counted in the dataset's
 /// report.json, which stays at the site. Repeat the command with --replace to refresh the rows: the lifetime accounts continue.
 #[derive(Debug, Args)]
-#[command(group = ArgGroup::new("source").required(true).args(["input", "postgres"]))]
 pub(super) struct AddTableCommand {
-    /// The dataset's name.
-    #[arg(long, value_name = "NAME")]
-    name: String,
+    #[command(flatten)]
+    rows: RowArguments,
     /// The public facts about the columns, in TOML or JSON: for each its name, its kind and its range. They are declared,
     /// not computed from the rows, because they leave the site.
     #[arg(long, value_name = "FILE")]
     schema: PathBuf,
-    /// The column with the unit that is protected, such as a patient or a person; else the schema's `unit`.
-    #[arg(long, value_name = "COLUMN")]
-    unit: Option<String>,
-    /// Files with a header of column names: CSV, TSV or Parquet, by their endings. Each row of CSV is one line.
-    #[arg(long, value_name = "FILE", num_args = 1..)]
-    input: Vec<PathBuf>,
-    /// The format of the files, if their endings do not state it.
-    #[arg(long, value_enum, requires = "input")]
-    format: Option<FormatArgument>,
-    /// The separator between the fields of CSV, if it is not a comma.
-    #[arg(long, value_name = "CHARACTER", requires = "input")]
-    delimiter: Option<char>,
-    /// A file with the address of a PostgreSQL database: postgres://role:password@host/database?sslmode=verify-full. The role
-    /// may read, and nothing else.
-    #[arg(long, value_name = "FILE", requires = "relation")]
-    postgres: Option<PathBuf>,
-    /// The query whose rows are added: one SELECT.
-    #[arg(long, value_name = "SQL", requires = "postgres", group = "relation")]
-    query: Option<String>,
-    /// The view or table whose rows are added, with its schema before a dot or without one.
-    #[arg(long, value_name = "NAME", requires = "postgres", group = "relation")]
-    view: Option<String>,
-    /// A condition on the rows, which PostgreSQL applies.
-    #[arg(long = "where", value_name = "SQL", requires = "postgres")]
-    condition: Option<String>,
-    /// The offset from UTC of the clocks whose dates count, such as +01:00, for columns of dates with times in a zone.
-    #[arg(long, value_name = "OFFSET", allow_hyphen_values = true, value_parser = parse_offset)]
-    zone: Option<UtcOffset>,
-    /// The visibility: `private`, or `public` for rows that are published anyway.
-    #[arg(long, value_enum, default_value_t = VisibilityArgument::Private)]
-    visibility: VisibilityArgument,
-    /// Replace the dataset of this name by these rows; its spent budget stays spent.
-    #[arg(long)]
-    replace: bool,
-    /// The dataset of this site, or of an imported lineage, that contains some of these people already: both are charged to the
-    /// same lifetime accounts.
-    #[arg(long, value_name = "DATASET")]
-    continues: Option<String>,
-}
-
-/// The format of files.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum FormatArgument {
-    /// Values separated by commas.
-    Csv,
-    /// Values separated by tabs.
-    Tsv,
-    /// Parquet.
-    Parquet,
 }
 
 /// The file of a schema. The unit may be in the command instead.
@@ -94,60 +37,8 @@ struct SchemaFile {
 
 impl AddTableCommand {
     pub(super) fn run(&self, folder: &Folder, now: OffsetDateTime, out: &mut dyn Write) -> Result<(), DataError> {
-        if self.visibility == VisibilityArgument::Open {
-            let reason = "tables are private or public: their rows are never exchanged in the clear".to_owned();
-            return Err(DataError::Argument { argument: "--visibility", reason });
-        }
-        let output = folder.dataset(&self.name)?;
-        let options = AddOptions {
-            sources: self.sources()?,
-            schema: self.read_schema()?,
-            zone: self.zone,
-            output: output.clone(),
-            name: self.name.clone(),
-            replace: self.replace,
-            created: format_date(now)?,
-            fresh_key: clock::entropy().map_err(DataError::Entropy)?,
-        };
-        let visibility = self.visibility.into();
-        let mut intake = open_intake(folder, &self.name, visibility, self.continues.as_deref(), false, now)?;
-        let report = add(&options, intake.as_mut(), &TerminalProgress::default())?;
-        if self.visibility != VisibilityArgument::Private {
-            declare(&folder.policy(), &self.name, self.visibility.into())?;
-        }
-        let notice = key_notice(intake.as_ref());
-        writeln!(out, "{report}\nFolder          {}{notice}", output.display()).map_err(DataError::Print)
-    }
-
-    fn sources(&self) -> Result<SourceOptions, DataError> {
-        let Some(address) = &self.postgres else {
-            return Ok(SourceOptions::Files { paths: self.input.clone(), format: self.file_format()? });
-        };
-        let relation = match (&self.query, &self.view) {
-            (Some(query), _) => PostgresRelation::Query(query.clone()),
-            (None, view) => PostgresRelation::View(view.clone().unwrap_or_default()),
-        };
-        let url = read_text("--postgres", address)?;
-        Ok(SourceOptions::Postgres(Box::new(PostgresOptions { url, relation, filter: self.condition.clone() })))
-    }
-
-    fn file_format(&self) -> Result<Option<FileFormat>, DataError> {
-        let delimiter = match self.delimiter {
-            None => None,
-            Some(character) if character.is_ascii() && !matches!(character, '"' | '\n' | '\r') => Some(character as u8),
-            Some(character) => {
-                let reason = format!("{character:?} is not one ASCII character, such as ;");
-                return Err(DataError::Argument { argument: "--delimiter", reason });
-            }
-        };
-        Ok(match (self.format, delimiter) {
-            (None, None) => None,
-            (None | Some(FormatArgument::Csv), delimiter) => {
-                Some(FileFormat::Csv { delimiter: delimiter.unwrap_or(b',') })
-            }
-            (Some(FormatArgument::Tsv), delimiter) => Some(FileFormat::Csv { delimiter: delimiter.unwrap_or(b'\t') }),
-            (Some(FormatArgument::Parquet), _) => Some(FileFormat::Parquet),
-        })
+        self.rows.check_visibility()?;
+        self.rows.add(self.read_schema()?, None, folder, now, out)
     }
 
     /// Reads the schema, with the unit of the command or of the file.
@@ -160,25 +51,7 @@ impl AddTableCommand {
         } else {
             toml::from_str(&text).map_err(|error| invalid(error.to_string()))?
         };
-        let unit = match (&self.unit, file.unit) {
-            (Some(unit), Some(other)) if *unit != other => {
-                return Err(invalid(format!("its `unit` is `{other}`, and --unit names `{unit}`: keep one of them")));
-            }
-            (Some(unit), _) => unit.clone(),
-            (None, Some(unit)) => unit,
-            (None, None) => {
-                let reason = "name the column with the protected unit, here or as `unit` in the schema".to_owned();
-                return Err(DataError::Argument { argument: "--unit", reason });
-            }
-        };
-        Ok(TableSchema { unit_column: unit, columns: file.columns })
+        let unit_column = self.rows.select_unit("--schema", file.unit)?;
+        Ok(TableSchema { unit_column, columns: file.columns, encoder: None })
     }
-}
-
-fn read_text(argument: &'static str, path: &Path) -> Result<String, DataError> {
-    std::fs::read_to_string(path).map_err(|source| DataError::File { argument, path: path.to_owned(), source })
-}
-
-fn parse_offset(text: &str) -> Result<UtcOffset, String> {
-    parse_zone(text).ok_or_else(|| format!("{text:?} is no offset from UTC, such as UTC, +01:00 or -0530"))
 }

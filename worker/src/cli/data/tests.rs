@@ -1,6 +1,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod differential;
+mod encode;
 mod lineage;
 mod table;
 mod transcripts;

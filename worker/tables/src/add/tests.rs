@@ -6,11 +6,13 @@ use undertone_api::table::{ColumnKind, TableColumn, TableSchema};
 use undertone_worker_site::dataset_meta::DatasetError;
 use undertone_worker_site::progress::SilentProgress;
 
-use super::{AddOptions, AddReport, MOST_UNIT_ROWS, add};
+use super::{AddOptions, AddReport, MOST_UNIT_ROWS, add, add_encoded};
 use crate::dataset::TableReader;
+use crate::encode::{RowEncoder, read_number};
 use crate::error::TableError;
 use crate::quarantine::RejectReason;
 use crate::source::SourceOptions;
+use crate::value::SourceValue;
 
 fn options(folder: &Path, text: &str) -> AddOptions {
     let path = folder.join("in.csv");
@@ -22,6 +24,7 @@ fn options(folder: &Path, text: &str) -> AddOptions {
         schema: TableSchema {
             unit_column: "patient".to_owned(),
             columns: vec![column("sex", sexes), column("age", ColumnKind::Integer { least: 0, most: 120 })],
+            encoder: None,
         },
         zone: None,
         output: folder.join("data/ward"),
@@ -157,4 +160,49 @@ fn changed_file_is_refused_and_a_replaced_table_does_not_mix() {
     bytes[middle] ^= 1;
     std::fs::write(&part, bytes).unwrap();
     assert!(matches!(TableReader::open(&first.output), Err(DatasetError::Digest { .. })));
+}
+
+/// Computes the sum and the difference of two columns of the source.
+struct SumEncoder;
+
+impl RowEncoder for SumEncoder {
+    fn source_columns(&self) -> Vec<TableColumn> {
+        let kind = ColumnKind::Real { least: -1.0, most: 1.0, step: 1.0 };
+        ["left", "right"].map(|name| TableColumn { name: name.to_owned(), kind: kind.clone() }).to_vec()
+    }
+
+    fn width(&self) -> usize {
+        2
+    }
+
+    fn encode(&self, values: &[SourceValue]) -> Result<Vec<f32>, RejectReason> {
+        let numbers: Vec<f64> = values.iter().map(read_number).collect::<Result<_, _>>()?;
+        Ok(vec![(numbers[0] + numbers[1]) as f32, (numbers[0] - numbers[1]) as f32])
+    }
+}
+
+#[test]
+fn computed_columns_are_rounded_and_their_faults_reject_the_row() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut options =
+        options(folder.path(), "right,patient,left,age\n0.26,p1,0.5,41\n,p2,1,42\nx,p3,1,43\n900,p4,-3,44\n");
+    let kind = ColumnKind::Real { least: -10.0, most: 10.0, step: 0.5 };
+    options.schema.columns.remove(0);
+    options.schema.columns.extend(["f_0", "f_1"].map(|name| TableColumn { name: name.to_owned(), kind: kind.clone() }));
+    options.schema.encoder = Some("ab".repeat(32));
+    let report = add_encoded(&options, &SumEncoder, None, &SilentProgress).unwrap();
+    let counts: Vec<_> = report.quarantine.rejected.iter().map(|(reason, rows)| (*reason, rows.rows)).collect();
+    assert_eq!(counts, [(RejectReason::Real, 1), (RejectReason::NoInput, 1)]);
+    let mut rows = units(&options.output, &[0, 1, 2]).concat();
+    rows.sort();
+    // 0.76 and 0.24 in steps of 0.5, and a sum and a difference beyond the range.
+    assert_eq!(rows, [[41, 2, 0], [44, 20, -20]].map(|row| row.map(Some).to_vec()));
+    // Another encoder may replace it, and the meta states which one.
+    let other = AddOptions {
+        replace: true,
+        schema: TableSchema { encoder: Some("cd".repeat(32)), ..options.schema.clone() },
+        ..options.clone()
+    };
+    add_encoded(&other, &SumEncoder, None, &SilentProgress).unwrap();
+    assert_eq!(TableReader::open(&options.output).unwrap().meta().schema.encoder, other.schema.encoder);
 }

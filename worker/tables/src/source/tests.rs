@@ -16,7 +16,7 @@ use crate::value::{LONGEST_UNIT, SourceValue};
 
 fn schema(columns: &[(&str, ColumnKind)]) -> TableSchema {
     let columns = columns.iter().map(|(name, kind)| TableColumn { name: (*name).to_owned(), kind: kind.clone() });
-    TableSchema { unit_column: "patient".to_owned(), columns: columns.collect() }
+    TableSchema { unit_column: "patient".to_owned(), columns: columns.collect(), encoder: None }
 }
 
 fn ages() -> TableSchema {

@@ -162,7 +162,7 @@ on_both! {
         let founded = app.founded().await;
         let site = worker_of(app, founded.north.0, &founded.north.1, 1).await;
         let column = |name: &str, most| TableColumn { name: name.to_owned(), kind: ColumnKind::Integer { least: 0, most } };
-        let schema = |most| Some(TableSchema { unit_column: "patient".to_owned(), columns: vec![column("age", most)] });
+        let schema = |most| Some(TableSchema { unit_column: "patient".to_owned(), columns: vec![column("age", most)], encoder: None });
         let table = DatasetRegistration {
             name: "visits".to_owned(), content: DatasetContent::Table, inputs: 0, classes: 0, speakers: SizeClass(1),
             users: Some(SizeClass(200)), units: vec![PrivacyUnit::User], table: schema(120), ..registration()

@@ -11,7 +11,7 @@ use crate::value::{LONGEST_UNIT, SourceValue};
 
 fn schema() -> TableSchema {
     let column = |name: &str| TableColumn { name: name.to_owned(), kind: ColumnKind::Boolean };
-    TableSchema { unit_column: "patient".to_owned(), columns: vec![column("a"), column("b")] }
+    TableSchema { unit_column: "patient".to_owned(), columns: vec![column("a"), column("b")], encoder: None }
 }
 
 fn options(relation: PostgresRelation, filter: Option<&str>) -> PostgresOptions {

@@ -55,49 +55,12 @@ async fn tables_of_three_hospitals_become_table_one() -> TestResult<()> {
         site.edit_policy("[budget.record]", "[budget.user]")?;
     }
     stage.open().await?;
-    let budget =
-        NewBudget { unit: PrivacyUnit::User, epsilon: Epsilon::new(8.0)?, delta: Delta::new(1e-6)?, filter: None };
-    let mut participants = Vec::new();
-    let mut schema = None;
-    for (site, name) in stage.sites.iter().zip(HOSPITALS) {
-        let dataset = stage.dataset(&format!("{name}-patients")).await?;
-        let own = dataset.table.ok_or("a registered table has its schema")?;
-        assert_eq!((dataset.content, own.unit_column.as_str()), (DatasetContent::Table, "patient"));
-        site.client.set_budget(dataset.id, &budget).await?;
-        participants.push(json!({ "dataset": dataset.id }));
-        schema = Some(own);
-    }
-    let statements = read_blocks("sql")?.join(";\n");
-    let parsed = parse_queries(&statements, &schema.ok_or("a schema")?, ContributionLimits::default())?;
-    let plan: NewJob = serde_json::from_value(json!({
-        "title": "Table One of three hospitals",
-        "kind": "analytics",
-        "spec": {
-            "unit": "user",
-            "participants": participants,
-            "columns": parsed.columns,
-            "queries": parsed.queries,
-            "noise_multiplier": 4.3,
-            "quorum": 3,
-            "deadline_seconds": 100,
-        },
-    }))?;
-    let job = stage.sites[0].client.propose(stage.consortium, &plan).await?.summary.id;
-    for (site, name) in stage.sites.iter().zip(HOSPITALS) {
-        site.client.approve(job, stage.dataset(&format!("{name}-patients")).await?.id).await?;
-    }
-    let done = stage.finish(job, JOB).await?;
-    let Some(Report::Analytics(report)) = &done.report else { return Err("a finished job has its report".into()) };
-    check_table_one(report)?;
-    check_drift(report)?;
+    let (job, report) =
+        run_job(&stage, "patients", "Table One of three hospitals", &read_blocks("sql")?.join(";\n")).await?;
+    check_table_one(&report)?;
+    check_drift(&report)?;
     check_file(&stage, job).await?;
-    for name in HOSPITALS {
-        let dataset = stage.dataset(&format!("{name}-patients")).await?;
-        let entries = stage.operator.ledger(dataset.id).await?.items;
-        let commits = entries.iter().filter(|entry| entry.kind == EntryKind::Commit);
-        assert_eq!(commits.map(|entry| entry.count).sum::<u64>(), 1, "{name} releases one vector");
-        assert!(dataset.accounts.first().ok_or("an account")?.spent > 0.0, "{name} is charged");
-    }
+    check_releases(&stage, "patients", 1).await?;
     Ok(())
 }
 
@@ -116,37 +79,8 @@ async fn codes_that_nobody_declared_become_groups() -> TestResult<()> {
         site.edit_policy("[budget.record]", "[budget.user]")?;
     }
     stage.open().await?;
-    let budget =
-        NewBudget { unit: PrivacyUnit::User, epsilon: Epsilon::new(8.0)?, delta: Delta::new(1e-6)?, filter: None };
-    let mut participants = Vec::new();
-    let mut schema = None;
-    for (site, name) in stage.sites.iter().zip(HOSPITALS) {
-        let dataset = stage.dataset(&format!("{name}-diagnoses")).await?;
-        site.client.set_budget(dataset.id, &budget).await?;
-        participants.push(json!({ "dataset": dataset.id }));
-        schema = dataset.table;
-    }
     let statement = "SELECT code, count(DISTINCT patient) FROM rows GROUP BY code LIMIT 10";
-    let parsed = parse_queries(statement, &schema.ok_or("a schema")?, ContributionLimits::default())?;
-    let plan: NewJob = serde_json::from_value(json!({
-        "title": "The most frequent diagnoses",
-        "kind": "analytics",
-        "spec": {
-            "unit": "user",
-            "participants": participants,
-            "columns": parsed.columns,
-            "queries": parsed.queries,
-            "noise_multiplier": 4.3,
-            "quorum": 3,
-            "deadline_seconds": 100,
-        },
-    }))?;
-    let job = stage.sites[0].client.propose(stage.consortium, &plan).await?.summary.id;
-    for (site, name) in stage.sites.iter().zip(HOSPITALS) {
-        site.client.approve(job, stage.dataset(&format!("{name}-diagnoses")).await?.id).await?;
-    }
-    let done = stage.finish(job, JOB).await?;
-    let Some(Report::Analytics(report)) = &done.report else { return Err("a finished job has its report".into()) };
+    let (job, report) = run_job(&stage, "diagnoses", "The most frequent diagnoses", statement).await?;
     let groups: Vec<&str> = report.queries[0].cells.iter().flat_map(|cell| &cell.groups).map(String::as_str).collect();
     for (code, patients) in CODES {
         let place = groups.iter().position(|group| *group == code);
@@ -157,13 +91,58 @@ async fn codes_that_nobody_declared_become_groups() -> TestResult<()> {
         let place = place.ok_or_else(|| format!("{code} is not among {groups:?}"))?;
         check_number(&report.queries[0].cells[place].aggregates[0], 0, (HOSPITALS.len() * patients) as f64)?;
     }
+    check_releases(&stage, "diagnoses", 2).await?;
+    certificate_verifies_offline(&stage, job).await
+}
+
+/// Runs a job over the tables of the hospitals whose names end with `table`, and returns its numbers.
+async fn run_job(stage: &TestConsortium, table: &str, title: &str, sql: &str) -> TestResult<(JobId, Numbers)> {
+    let budget =
+        NewBudget { unit: PrivacyUnit::User, epsilon: Epsilon::new(8.0)?, delta: Delta::new(1e-6)?, filter: None };
+    let mut participants = Vec::new();
+    let mut schema = None;
+    for (site, name) in stage.sites.iter().zip(HOSPITALS) {
+        let dataset = stage.dataset(&format!("{name}-{table}")).await?;
+        let own = dataset.table.ok_or("a registered table has its schema")?;
+        assert_eq!((dataset.content, own.unit_column.as_str()), (DatasetContent::Table, "patient"));
+        site.client.set_budget(dataset.id, &budget).await?;
+        participants.push(dataset.id);
+        schema = Some(own);
+    }
+    let parsed = parse_queries(sql, &schema.ok_or("a schema")?, ContributionLimits::default())?;
+    let plan: NewJob = serde_json::from_value(json!({
+        "title": title,
+        "kind": "analytics",
+        "spec": {
+            "unit": "user",
+            "participants": participants.iter().map(|dataset| json!({ "dataset": dataset })).collect::<Vec<_>>(),
+            "columns": parsed.columns,
+            "queries": parsed.queries,
+            "noise_multiplier": 4.3,
+            "quorum": 3,
+            "deadline_seconds": 100,
+        },
+    }))?;
+    let job = stage.sites[0].client.propose(stage.consortium, &plan).await?.summary.id;
+    for (site, dataset) in stage.sites.iter().zip(participants) {
+        site.client.approve(job, dataset).await?;
+    }
+    match stage.finish(job, JOB).await?.report {
+        Some(Report::Analytics(report)) => Ok((job, report)),
+        _ => Err("a finished job has its report".into()),
+    }
+}
+
+/// Checks that each hospital was charged for so many releases.
+async fn check_releases(stage: &TestConsortium, table: &str, releases: u64) -> TestResult<()> {
     for name in HOSPITALS {
-        let dataset = stage.dataset(&format!("{name}-diagnoses")).await?;
+        let dataset = stage.dataset(&format!("{name}-{table}")).await?;
         let entries = stage.operator.ledger(dataset.id).await?.items;
         let commits = entries.iter().filter(|entry| entry.kind == EntryKind::Commit);
-        assert_eq!(commits.map(|entry| entry.count).sum::<u64>(), 2, "{name} releases two vectors");
+        assert_eq!(commits.map(|entry| entry.count).sum::<u64>(), releases, "{name}");
+        assert!(dataset.accounts.first().ok_or("an account")?.spent > 0.0, "{name} is charged");
     }
-    certificate_verifies_offline(&stage, job).await
+    Ok(())
 }
 
 /// Adds a table with a row for each patient.

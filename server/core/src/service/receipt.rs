@@ -102,6 +102,8 @@ pub async fn prove(
 /// `lease_lost`, and as `accept`.
 pub async fn countersign(ctx: &Ctx, worker: WorkerId, lease: &str, receipts: &[Signed]) -> Result<Vec<Signed>, Error> {
     let held = lease::find_lease(ctx.db.read(), worker, lease).await?;
+    // A worker whose job is paused or over learns that at once, and takes no place in a group.
+    lease::still_at_work(ctx.db.read(), &held, lease).await?;
     // A receipt that is invalid now is verified again in the transaction, and rejected there.
     let proven = prove(ctx, ctx.db.read(), worker, receipts).await.ok();
     if let Some(batch) = proven.as_ref().and_then(|verified| group::batch(&held, lease, receipts, verified))
@@ -109,7 +111,8 @@ pub async fn countersign(ctx: &Ctx, worker: WorkerId, lease: &str, receipts: &[S
     {
         return Ok(countersigned);
     }
-    lease::at_work(ctx.db.read(), worker, lease).await?;
+    // The job may have ended during the wait for the group.
+    lease::still_at_work(ctx.db.read(), &held, lease).await?;
     ctx.db
         .write("countersign receipts", async |tx| {
             let countersigned = accept_proven(ctx, tx, worker, receipts, proven.as_ref()).await?;

@@ -5,13 +5,15 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 use sea_orm::{EntityTrait as _, PaginatorTrait as _};
-use undertone_api::job::Job;
+use tokio::sync::oneshot;
+use undertone_api::job::{Job, PauseRequest};
 use undertone_api::problem::Code;
 use undertone_api::signed::{Countersignature, Signed};
 
 use super::{batch, count_group};
 use crate::ctx::{Ctx, PartPlan, ReceiptBatch};
 use crate::error::Error;
+use crate::fairness::WorkOwner;
 use crate::model::{account, countersignature, ledger_entry, log_head, log_leaf, participant, receipt, reservation};
 use crate::service::receipt::{countersign, prove};
 use crate::service::world::TestConsortium;
@@ -194,6 +196,37 @@ on_both! {
         let receipt = group[0].receipts[0].signed.clone();
         let refused = countersign(&app.ctx, sites.world.sites[1].worker, &sites.tokens[1], &[receipt]).await;
         assert_eq!(refused.unwrap_err().code(), Code::LeaseLost);
+    }
+
+    /// The running group ends after the calls, so a call that waited for it would fail in another way.
+    async fn worker_of_a_stopped_job_takes_no_place_in_a_group(app: &TestApp) {
+        let mut sites = GroupSites::new(&app.ctx, 2, 2).await;
+        let batch = sites.next(1, 1).await;
+        let (start_sender, start) = oneshot::channel();
+        let (end_sender, end) = oneshot::channel::<()>();
+        let ctx = app.ctx.clone();
+        let running = tokio::spawn(async move {
+            let run = |_: Vec<ReceiptBatch>| async move {
+                start_sender.send(()).unwrap();
+                let _ = end.await;
+                None
+            };
+            ctx.receipt_groups().submit(WorkOwner::System, batch, run).await
+        });
+        start.await.unwrap();
+        let (id, steward) = (sites.job.summary.id, sites.world.sites[0].steward.clone());
+        let receipt = sites.sign(2, 1);
+        let (worker, token) = (sites.world.sites[2].worker, &sites.tokens[2]);
+        let call = || countersign(&app.ctx, worker, token, std::slice::from_ref(&receipt));
+        let pause = PauseRequest { reason: "a look at the learning rate".to_owned() };
+        jobs::pause(&app.ctx, &steward, id, &pause).await.unwrap();
+        let refusal = call().await.unwrap_err();
+        assert_eq!(refusal.code(), Code::LeaseLost);
+        assert!(refusal.to_string().contains("a look at the learning rate"), "{refusal}");
+        jobs::cancel(&app.ctx, &steward, id).await.unwrap();
+        assert_eq!(call().await.unwrap_err().code(), Code::LeaseLost);
+        end_sender.send(()).unwrap();
+        assert!(running.await.unwrap().unwrap().is_none());
     }
 
     async fn concurrent_sites_are_answered_by_durable_rows(app: &TestApp) {

@@ -14,27 +14,49 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The state of a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = State))]
-#[serde(rename_all = "snake_case")]
-pub enum JobState {
+/// Defines the states by one list: the variant, its word in JSON and in options, and its label.
+macro_rules! job_states {
+    ($($(#[$doc:meta])* $variant:ident = $word:literal, $label:literal;)*) => {
+        /// The state of a job.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = State))]
+        #[serde(rename_all = "snake_case")]
+        pub enum JobState { $($(#[$doc])* $variant,)* }
+
+        impl JobState {
+            /// Every state, in the order of the list.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// Returns the word of the state, as in JSON: `proposed`.
+            pub const fn word(self) -> &'static str {
+                match self { $(Self::$variant => $word,)* }
+            }
+
+            /// Returns the state for display.
+            pub const fn label(self) -> &'static str {
+                match self { $(Self::$variant => $label,)* }
+            }
+        }
+    };
+}
+
+job_states! {
     /// Waiting for the owners of its datasets.
-    Proposed,
+    Proposed = "proposed", "waiting for approval";
     /// Approved by all owners and reserved in every ledger; waiting for its workers.
-    Queued,
+    Queued = "queued", "queued";
     /// Running at its workers.
-    Running,
+    Running = "running", "running";
     /// Held by a party: no worker runs it, no deadline runs, its reservations stay.
-    Paused,
+    Paused = "paused", "paused";
     /// Completed; its reservations are settled.
-    Finished,
+    Finished = "finished", "finished";
     /// Ended by an error; its reservations are settled.
-    Failed,
+    Failed = "failed", "failed";
     /// Ended by a person; its reservations are settled.
-    Cancelled,
+    Cancelled = "cancelled", "cancelled";
     /// Refused by a dataset's owner or by a budget. Nothing was ever charged.
-    Refused,
+    Refused = "refused", "refused";
 }
 
 /// A transition of a job.
@@ -100,25 +122,18 @@ impl JobState {
     pub const fn is_under_way(self) -> bool {
         matches!(self, Self::Queued | Self::Running)
     }
-
-    /// Returns the state for display.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Proposed => "waiting for approval",
-            Self::Queued => "queued",
-            Self::Running => "running",
-            Self::Paused => "paused",
-            Self::Finished => "finished",
-            Self::Failed => "failed",
-            Self::Cancelled => "cancelled",
-            Self::Refused => "refused",
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{JobState, JobStep};
+
+    #[test]
+    fn word_of_each_state_is_that_of_its_json() {
+        for state in JobState::ALL {
+            assert_eq!(serde_json::to_value(state).expect("it has a JSON form"), state.word());
+        }
+    }
 
     #[test]
     fn a_job_that_is_over_has_no_step() {

@@ -1,7 +1,7 @@
 //! `undertone jobs`: the jobs of a consortium.
 
-use clap::ValueEnum;
-use undertone_api::job::JobSummary;
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use undertone_api::job::{JobState, JobSummary};
 
 use crate::client::RestClient;
 use crate::output::{StandardOutput, format_table, format_word};
@@ -13,37 +13,20 @@ pub(crate) struct JobsOptions {
     #[command(flatten)]
     consortium: ConsortiumOption,
     /// List jobs in this state.
-    #[arg(long, value_name = "STATE")]
-    state: Option<StateFilter>,
+    #[arg(long, value_name = "STATE", value_parser = list_states())]
+    state: Option<String>,
 }
 
-/// The state of a job, as an option.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum StateFilter {
-    /// Waiting for the owners of its datasets.
-    Proposed,
-    /// Approved; waiting for its workers.
-    Queued,
-    /// Running at its workers.
-    Running,
-    /// Held by a party.
-    Paused,
-    /// Completed.
-    Finished,
-    /// Ended by an error.
-    Failed,
-    /// Ended by a person.
-    Cancelled,
-    /// Refused by an owner or by a budget.
-    Refused,
+/// Returns the words of the states of jobs, as values of an option.
+fn list_states() -> PossibleValuesParser {
+    PossibleValuesParser::new(JobState::ALL.iter().map(|state| PossibleValue::new(state.word()).help(state.label())))
 }
 
 /// Lists the jobs.
 pub(crate) async fn run(options: &JobsOptions, out: &mut StandardOutput) -> CommandResult {
     let mut client = RestClient::open()?;
     let consortium = client.choose_consortium(options.consortium.consortium.as_deref()).await?;
-    let state = options.state.and_then(|state| state.to_possible_value());
-    let query = state.map_or(String::new(), |state| format!("state={}&", state.get_name()));
+    let query = options.state.as_ref().map_or(String::new(), |state| format!("state={state}&"));
     let jobs: Vec<JobSummary> = client.list(&format!("/consortia/{}/jobs", consortium.id), &query).await?;
     out.print(&jobs, |jobs| {
         let row = |job: &JobSummary| {
@@ -64,18 +47,18 @@ pub(crate) async fn run(options: &JobsOptions, out: &mut StandardOutput) -> Comm
 
 #[cfg(test)]
 mod tests {
-    use clap::ValueEnum as _;
+    use clap::builder::TypedValueParser as _;
     use undertone_api::job::JobState;
 
-    use super::StateFilter;
+    use super::list_states;
 
     #[test]
-    fn each_option_is_a_state() {
-        for state in StateFilter::value_variants() {
-            let value = state.to_possible_value().expect("it is listed");
+    fn each_state_is_a_value_of_the_option() {
+        let values: Vec<_> = list_states().possible_values().into_iter().flatten().collect();
+        assert_eq!(values.len(), JobState::ALL.len());
+        for value in values {
             let word = serde_json::Value::from(value.get_name());
-            assert!(serde_json::from_value::<JobState>(word).is_ok(), "{state:?}");
+            assert!(serde_json::from_value::<JobState>(word).is_ok(), "{value:?}");
         }
-        assert_eq!(StateFilter::value_variants().len(), 8);
     }
 }

@@ -1,6 +1,5 @@
 //! Parses the query of an address.
 
-use percent_encoding::percent_decode_str;
 use serde::de::DeserializeOwned;
 
 /// Parses a query, whether or not the browser encoded the brackets of its names.
@@ -13,11 +12,7 @@ pub(crate) fn parse<T: DeserializeOwned>(query: &str) -> Option<T> {
 
 /// Returns the names and values of a query, decoded, in their order.
 pub(crate) fn read_pairs(query: &str) -> impl Iterator<Item = (String, String)> {
-    let decode = |text: &str| percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned();
-    query.split('&').filter(|pair| !pair.is_empty()).map(move |pair| {
-        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        (decode(name), decode(value))
-    })
+    form_urlencoded::parse(query.as_bytes()).into_owned()
 }
 
 /// Returns the first value of this name in a query.

@@ -139,9 +139,7 @@ impl<'a, J: RoundJournal> SiteRound<'a, J> {
         let list = self.list_for("mask")?;
         shares.sort_by_key(|sealed| sealed.from);
         let members = self.check_shares(list, &shares)?;
-        if self.record.vector.is_some() && self.record.shares != shares {
-            return Err(Refusal::SecondShares.into());
-        }
+        self.confirm_shares(&shares)?;
         let own = self.accepted.index();
         let modulus = self.context.modulus();
         let mut masked = mask::to_unsigned(vector);
@@ -162,6 +160,18 @@ impl<'a, J: RoundJournal> SiteRound<'a, J> {
             }
         }
         Ok(MaskedVector { site: own, members, bytes })
+    }
+
+    /// Checks that `shares`, in the order of the sites, are those with which this site has masked its vector. Any shares
+    /// pass before that.
+    ///
+    /// # Errors
+    /// [`Refusal::SecondShares`] when they are others.
+    pub fn confirm_shares(&self, shares: &[SealedShares]) -> Result<(), Refusal> {
+        if self.record.vector.is_some() && self.record.shares != shares {
+            return Err(Refusal::SecondShares);
+        }
+        Ok(())
     }
 
     /// Signs the set of survivors.

@@ -104,6 +104,8 @@ fn misdirected_and_changed_shares_are_refused() {
     assert_eq!(mask(twice), Some(Refusal::SiteTwice { site: 1 }));
     assert_eq!(mask(right.clone()), None);
     assert_eq!(mask(right[..2].to_vec()), Some(Refusal::SecondShares));
+    assert_eq!(round.sites[0].confirm_shares(&right), Ok(()));
+    assert_eq!(round.sites[0].confirm_shares(&right[..2]), Err(Refusal::SecondShares));
 }
 
 #[test]

@@ -26,6 +26,7 @@ mod adoption;
 mod m20261127_000100_add_artifact_deletion;
 mod m20261127_000100_add_entry_certificate;
 mod m20261128_000100_add_table_schema;
+mod m20261129_000100_add_masked_refusals;
 mod table;
 mod table_step;
 
@@ -57,6 +58,7 @@ fn later_steps() -> Vec<Box<dyn MigrationTrait>> {
         Box::new(table::change::define()),
         Box::new(table::masked_round::define()),
         Box::new(table::masked_message::define()),
+        Box::new(m20261129_000100_add_masked_refusals::Migration),
     ]
 }
 

@@ -3,6 +3,7 @@
 //! Each field of the wire has one length. Other lengths, and indices above 255, are refused here; the protocol checks the
 //! rest.
 
+use undertone_api::job::log::StepConflict;
 use undertone_secure_aggregation::message::{Advertisement, Reveal, RevealedShare, SealedShares, SurvivorSignature};
 use undertone_secure_aggregation::site_set::SiteIndex;
 
@@ -29,6 +30,9 @@ pub enum MaskedMessageError {
     /// A site's index is too large.
     #[error("{0} is the index of no site")]
     Index(u32),
+    /// The number is that of no reason.
+    #[error("{0} is no reason to refuse a step")]
+    Conflict(i32),
 }
 
 fn index(site: u32) -> Result<SiteIndex, MaskedMessageError> {
@@ -133,13 +137,35 @@ impl From<Reveal> for v1::MaskedReveal {
     }
 }
 
+impl From<StepConflict> for v1::MaskedConflict {
+    fn from(conflict: StepConflict) -> Self {
+        match conflict {
+            StepConflict::Advertisements => Self::Advertisements,
+            StepConflict::Shares => Self::Shares,
+            StepConflict::Survivors => Self::Survivors,
+            StepConflict::Vector => Self::Vector,
+            StepConflict::Ended => Self::Ended,
+        }
+    }
+}
+
+/// Reads the reason of a refused step.
+///
+/// # Errors
+/// [`MaskedMessageError::Conflict`] when this version does not know the number.
+pub fn parse_conflict(number: i32) -> Result<StepConflict, MaskedMessageError> {
+    let known = StepConflict::ALL.iter().find(|conflict| i32::from(v1::MaskedConflict::from(**conflict)) == number);
+    known.copied().ok_or(MaskedMessageError::Conflict(number))
+}
+
 #[cfg(test)]
 mod tests {
+    use undertone_api::job::log::StepConflict;
     use undertone_secure_aggregation::message::{
         Advertisement, Reveal, RevealedShare, SealedShares, SurvivorSignature,
     };
 
-    use super::{MaskedMessageError, v1};
+    use super::{MaskedMessageError, parse_conflict, v1};
 
     fn advertisement() -> Advertisement {
         Advertisement { site: 2, mask_key: [1; 32], channel_key: [2; 32], commitment: [3; 32], signature: vec![4; 64] }
@@ -159,6 +185,9 @@ mod tests {
             keys: vec![RevealedShare { of: 2, share: [6; 32] }],
         };
         assert_eq!(v1::MaskedReveal::from(reveal.clone()).try_into(), Ok(reveal));
+        for conflict in StepConflict::ALL {
+            assert_eq!(parse_conflict(v1::MaskedConflict::from(*conflict).into()), Ok(*conflict));
+        }
     }
 
     #[test]
@@ -173,6 +202,9 @@ mod tests {
         assert_eq!(convert(|wire| wire.mask_key.truncate(31)), short("mask_key", 31, 32));
         assert_eq!(convert(|wire| wire.commitment.push(0)), short("commitment", 33, 32));
         assert_eq!(convert(|wire| wire.signature.clear()), short("signature", 0, 64));
+        for unknown in [0, 6, -1] {
+            assert_eq!(parse_conflict(unknown), Err(MaskedMessageError::Conflict(unknown)));
+        }
         let sealed = v1::SealedShares { from: 0, to: 1, ciphertext: vec![0; 81] };
         let refused = SealedShares::try_from(sealed).expect_err("too long");
         assert_eq!(refused.to_string(), "`ciphertext` has 81 bytes, not 80");

@@ -96,6 +96,23 @@ words! {
     }
 }
 
+words! {
+    /// The reason for which a site takes no further part in a masked round: the server shows another state of the round
+    /// than the site has recorded. A server that was restored from an older state does so.
+    StepConflict {
+        /// The site has accepted another list of advertisements.
+        Advertisements = Warning, "has accepted other advertisements than the server shows";
+        /// The site has masked its vector with other shares.
+        Shares = Warning, "has masked its vector with other shares than the server shows";
+        /// The site has signed another set of survivors.
+        Survivors = Warning, "has signed another set of survivors than the server shows";
+        /// The server lacks the site's vector, and so does the site.
+        Vector = Warning, "no longer has the vector that the server lacks";
+        /// The site has fetched the average of the round.
+        Ended = Warning, "has ended the round that is open at the server";
+    }
+}
+
 /// An event of a site's part. It holds numbers and words of closed lists only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
@@ -162,6 +179,15 @@ pub enum LogEvent {
         /// The number of possible contributors.
         of: u32,
     },
+    /// A site takes no further part in a masked round, because this server shows another state of it.
+    Refused {
+        /// The series, by its place in the job's plan.
+        series: u32,
+        /// The round.
+        round: u32,
+        /// The reason.
+        conflict: StepConflict,
+    },
     /// A worker took the lease of its part.
     Leased {
         /// The number of times that it has. The name is not `number`, because the line's own number is in the same
@@ -177,6 +203,7 @@ impl LogEvent {
             Self::Site { said: SiteEvent::Phase { phase } } => phase.level(),
             Self::Site { said: SiteEvent::Fault { fault } } => fault.level(),
             Self::Site { said: SiteEvent::Missed { .. } } => LogLevel::Warning,
+            Self::Refused { conflict, .. } => conflict.level(),
             Self::State { state: JobState::Failed | JobState::Refused } => LogLevel::Error,
             Self::Closed { contributors, of, .. } if *contributors < *of => LogLevel::Warning,
             Self::Site { .. } | Self::State { .. } | Self::Closed { .. } | Self::Leased { .. } => LogLevel::Info,
@@ -192,7 +219,8 @@ impl LogEvent {
                     | SiteEvent::Received { series, round }
                     | SiteEvent::Missed { series, round },
             }
-            | Self::Closed { series, round, .. } => Some((*series, *round)),
+            | Self::Closed { series, round, .. }
+            | Self::Refused { series, round, .. } => Some((*series, *round)),
             Self::Site { said: SiteEvent::Phase { .. } | SiteEvent::Fault { .. } }
             | Self::State { .. }
             | Self::Leased { .. } => None,
@@ -218,6 +246,9 @@ impl LogEvent {
             Self::State { state } => format!("is {}", state.label()),
             Self::Closed { round, contributors, of, .. } => {
                 format!("closed round {round}, {series}, with {contributors} of {of} vectors")
+            }
+            Self::Refused { round, conflict, .. } => {
+                format!("{}: it takes no further part in round {round}, {series}", conflict.phrase())
             }
             Self::Leased { times: 1 } => "took its part up".to_owned(),
             Self::Leased { times } => format!("took its part up, for the {} time", ordinal(*times)),
@@ -292,7 +323,7 @@ pub struct LogQuery {
 
 #[cfg(test)]
 mod tests {
-    use super::{Fault, LogEvent, LogLevel, Phase, SiteEvent, ordinal};
+    use super::{Fault, LogEvent, LogLevel, Phase, SiteEvent, StepConflict, ordinal};
 
     #[test]
     fn site_events_contain_no_text() {
@@ -311,6 +342,17 @@ mod tests {
             }
             assert!(!LogEvent::Site { said: event }.sentence("private").is_empty());
         }
+    }
+
+    #[test]
+    fn refusal_of_a_site_names_the_round_and_the_reason() {
+        let event = LogEvent::Refused { series: 0, round: 3, conflict: StepConflict::Survivors };
+        assert_eq!((event.level(), event.round()), (LogLevel::Warning, Some((0, 3))));
+        let sentence =
+            "has signed another set of survivors than the server shows: it takes no further part in round 3, private";
+        assert_eq!(event.sentence("private"), sentence);
+        let text = r#"{"from":"refused","series":0,"round":3,"conflict":"survivors"}"#;
+        assert_eq!(serde_json::to_string(&event).expect("it has a JSON form"), text);
     }
 
     /// Tests English ordinals: the last digit gives the ending, except in the teens.

@@ -18,6 +18,7 @@ const LATER_STEPS: &[&str] = &[
     "create_change",
     "create_masked_round",
     "create_masked_message",
+    "m20261129_000100_add_masked_refusals",
 ];
 /// The tables with columns of later steps, and how many.
 const LATER_COLUMNS: &[(&str, usize)] = &[("artifact", 3), ("dataset", 1), ("ledger_entry", 1)];

@@ -18,6 +18,8 @@ pub struct Model {
     pub members: Option<i64>,
     /// The members whose vectors arrived; absent while they may arrive.
     pub survivors: Option<i64>,
+    /// The sites that take no further part in the round; absent while there is none.
+    pub refused: Option<i64>,
     /// The beginning of the present phase.
     pub phase_at: TimeDateTimeWithTimeZone,
 }

@@ -3,7 +3,7 @@
 use tonic::Status;
 use undertone_api::id::WorkerId;
 use undertone_api::problem::{Problem, Violation};
-use undertone_proto::masked::MaskedMessageError;
+use undertone_proto::masked::{MaskedMessageError, parse_conflict};
 use undertone_proto::to_status;
 use undertone_proto::v1::masked_step_request::Step;
 use undertone_proto::v1::{MaskedStepReply, MaskedStepRequest};
@@ -40,6 +40,7 @@ fn parse(step: Step) -> Result<MaskedMessage, MaskedMessageError> {
         Step::Survivors(_) => MaskedMessage::Survivors,
         Step::Sign(signature) => MaskedMessage::Sign(signature.try_into()?),
         Step::Reveal(reveal) => MaskedMessage::Reveal(reveal.try_into()?),
+        Step::Refuse(number) => MaskedMessage::Refuse(parse_conflict(number)?),
     })
 }
 

@@ -205,8 +205,8 @@ impl SiteExchange {
         Ok(())
     }
 
-    /// Sends the stored release of a round.
-    fn send_stored(&self, series: &str, round: u32) -> Result<(), RunError> {
+    /// Sends the stored release of a round. Returns false when the server lacks the steps of a masked round before it.
+    fn send_stored(&self, series: &str, round: u32) -> Result<bool, RunError> {
         self.enter_round(series, round);
         self.countersign(series, round)?;
         let submission = self.session.submission(&self.site, series, round)?;
@@ -214,14 +214,17 @@ impl SiteExchange {
         let gateway = &self.site.gateway;
         let parcel = &submission.parcel;
         let receipts = &submission.receipts;
-        let answer =
-            self.repeat_call(
-                "submit",
-                |token| async move { gateway.submit(&token, series, round, parcel, receipts).await },
-            );
+        let is_masked = self.session.masked_group(series).is_some();
+        let answer = self.repeat_call("submit", |token| async move {
+            match gateway.submit(&token, series, round, parcel, receipts).await {
+                Err(error) if is_masked && error.code() == Some(Code::NotReady) => Ok(None),
+                answer => answer.map(Some),
+            }
+        });
         fault::point(fault::AFTER_SEND);
         let countersignatures = match answer {
-            Ok(AcceptedSubmission { is_repeated, countersignatures }) => {
+            Ok(None) => return Ok(false),
+            Ok(Some(AcceptedSubmission { is_repeated, countersignatures })) => {
                 tracing::debug!(job.id = %self.session.examined().manifest.job, series, round, repeated = is_repeated, "the worker has sent a vector");
                 self.log.record_round(series, |series| SiteEvent::Sent { series, round, repeated: is_repeated });
                 countersignatures
@@ -235,7 +238,7 @@ impl SiteExchange {
         };
         self.session.mark_received(&self.site, series, round, &submission)?;
         self.handle.block_on(witness::store_countersignatures(&self.site, &submission.receipts, &countersignatures));
-        Ok(())
+        Ok(true)
     }
 }
 
@@ -336,13 +339,13 @@ impl Averaging for SiteExchange {
         } else {
             self.session.pay_vector(&self.site, series, round, &vector)?;
         }
-        self.send_stored(series, round)
+        self.send_stored(series, round).map(|_| ())
     }
 
     fn resend_vector(&mut self, key: RoundKey<'_>) -> Result<(), RunError> {
         let RoundKey { series, round } = key;
         self.wait_for_tick(series, round)?;
-        self.send_stored(series, round)
+        self.send_stored(series, round).map(|_| ())
     }
 
     fn fetch_average(&mut self, key: RoundKey<'_>) -> Result<RoundAverage, RunError> {
@@ -358,6 +361,7 @@ impl Averaging for SiteExchange {
         let gateway = &self.site.gateway;
         let query = AverageQuery { series, round, precision: self.session.precision(series), wait: WAIT };
         let download = &Download::default();
+        let mut may_repeat = true;
         loop {
             let answer =
                 self.repeat_call("average", |token| async move { gateway.average(&token, query, download).await });
@@ -367,6 +371,7 @@ impl Averaging for SiteExchange {
                 self.end_masked_round(series, round)?;
                 return Ok(average);
             }
+            may_repeat = may_repeat && self.repeat_masked_round(series, round)?;
         }
     }
 

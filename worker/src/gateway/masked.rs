@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use undertone_api::job::log::StepConflict;
 use undertone_proto::masked::MaskedMessageError;
 use undertone_proto::v1;
 use undertone_proto::v1::masked_step_request::Step;
@@ -24,6 +25,8 @@ pub enum MaskedStep {
     Sign(SurvivorSignature),
     /// This site's shares of each member.
     Reveal(Reveal),
+    /// This site takes no further part in the round: the server shows another state of it than the site has recorded.
+    Refuse(StepConflict),
 }
 
 impl MaskedStep {
@@ -36,6 +39,7 @@ impl MaskedStep {
             Self::Survivors => Step::Survivors(v1::Nothing {}),
             Self::Sign(signature) => Step::Sign(signature.into()),
             Self::Reveal(reveal) => Step::Reveal(reveal.into()),
+            Self::Refuse(conflict) => Step::Refuse(v1::MaskedConflict::from(conflict).into()),
         }
     }
 }
@@ -66,8 +70,9 @@ impl Gateway {
     /// Returns `None` while other sites are missing: the caller repeats the call with the same message.
     ///
     /// # Errors
-    /// [`GatewayError`] with `round_closed` when the round continues, or has ended, without this site, `conflict` when
-    /// its sum can never be opened; [`GatewayError::Protocol`] when the answer has another form.
+    /// [`GatewayError`] with `round_closed` when the round continues, or has ended, without this site, `not_ready` when it
+    /// is not open yet or the server lacks an earlier step of this site, `conflict` when its sum can never be opened;
+    /// [`GatewayError::Protocol`] when the answer has another form.
     pub async fn masked_step(
         &self,
         lease: &str,

@@ -2,7 +2,7 @@
 //! to the account.
 
 use sea_orm::{ActiveModelTrait as _, ColumnTrait as _, EntityTrait as _, IntoActiveModel as _, QueryFilter as _};
-use undertone_api::id::{DatasetId, JobId, WorkerId};
+use undertone_api::id::{JobId, WorkerId};
 use undertone_api::job::JobState;
 use undertone_api::job::{JobStep, Report};
 use undertone_api::problem::{Code, Violation};
@@ -117,7 +117,9 @@ async fn end(
                 row = row.into_active_model().reset_all().update(tx).await?;
             }
             set_state(tx, part, PartState::Done).await?;
-            match disproved {
+            // A restored server may have a round open that its sites have ended.
+            let lost = if over { None } else { Box::pin(round::find_lost_round(tx, &row)).await? };
+            match disproved.or(lost) {
                 Some(_) if over => {}
                 Some(reason) => {
                     state::step(ctx, tx, by, row, JobStep::Fail, Some(reason)).await?;
@@ -239,10 +241,8 @@ async fn drop_part(
 async fn can_go_on(tx: &Tx, row: &job::Model) -> Result<bool, Error> {
     let participants = load_participants(tx, JobId(row.id)).await?;
     let planned = &*row.series;
-    let is_out =
-        |dataset: DatasetId| participants.iter().any(|part| part.dataset_id == dataset.0 && part.state.is_out());
     Ok(question::can_go_on(tx, row, &participants).await?
-        && round::can_be_opened(tx, row, is_out).await?
+        && Box::pin(round::find_lost_round(tx, row)).await?.is_none()
         && planned.iter().all(|planned| {
             let remaining = participants
                 .iter()

@@ -37,7 +37,7 @@ use crate::service::receipt;
 
 pub(crate) use clear::clear;
 pub(crate) use clear::clear_all;
-pub(super) use masked::can_be_opened;
+pub(super) use masked::find_lost_round;
 pub use masked::{MaskedInput, MaskedMessage};
 pub use mean::LONGEST_WAIT;
 pub use mean::{RoundMean, average};

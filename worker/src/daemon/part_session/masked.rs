@@ -20,6 +20,7 @@ use crate::dp::release::{GroupNoise, NoisySum};
 use crate::run::RunError;
 use crate::site::group::{self, GroupError};
 use crate::site::masked_rounds::{self, MaskedRoundJournal, OpenRound, RecordError};
+use crate::site::outbox::OutboxError;
 use crate::site::peer_keys::TrustedKeys;
 
 /// A group that this site accepts now.
@@ -199,6 +200,18 @@ impl PartSession {
         self.store(series, round, &masked.bytes, sum.len() as u64)?;
         // From here on the outbox has the bytes.
         journal.remove_sum(&slot).map_err(RunError::from_failure)
+    }
+
+    /// Returns whether the bytes of a paid release are on this disk.
+    ///
+    /// # Errors
+    /// [`RunError::Failed`] when the disk fails, or the bytes have changed.
+    pub fn has_bytes(&self, site: &Site, series: &str, round: u32) -> Result<bool, RunError> {
+        match self.outbox.parcel(&site.store, series, round) {
+            Ok(_) => Ok(true),
+            Err(OutboxError::Missing { .. }) => Ok(false),
+            Err(error) => Err(RunError::from_failure(error)),
+        }
     }
 
     /// Ends a masked round whose average has arrived: erases its secrets, and a sum that was not masked.

@@ -84,7 +84,7 @@ impl GroupSite {
 }
 
 /// Makes the sum of an empty batch with the site's noise, as the run does.
-fn make_sum(exchange: &mut SiteExchange) -> crate::dp::release::NoisySum {
+fn make_sum(exchange: &mut SiteExchange, key: RoundKey<'static>) -> crate::dp::release::NoisySum {
     let noise = exchange.group_noise().expect("the group is accepted");
     let Spec::DpSgd(spec) = &exchange.manifest().spec else { panic!("it is of another kind") };
     let (party, steps) = (spec.participants[1], spec.masks().expect("a group").clip_steps);
@@ -92,7 +92,7 @@ fn make_sum(exchange: &mut SiteExchange) -> crate::dp::release::NoisySum {
     let batch = Sampler::new(0, party.sampling_rate).draw_fresh();
     let z = party.noise.expect("a member").noise_multiplier;
     let sum = ClippedSum::begin(&batch, Clip::on_grid(1.0, z, steps, noise.drawn.get()).expect("in range"), length);
-    let clearance = exchange.clear(KEY).expect("it is reserved");
+    let clearance = exchange.clear(key).expect("it is reserved");
     sum.release_masked(noise, clearance, &Randomness::from_os(Purpose::Noise)).expect("it was granted")
 }
 
@@ -101,7 +101,7 @@ fn take_part(exchange: &mut SiteExchange) -> Result<Option<Vec<i32>>, RunError> 
     if exchange.resume_masked(KEY)? {
         return Ok(None);
     }
-    let sum = make_sum(exchange);
+    let sum = make_sum(exchange, KEY);
     let vector = sum.vector().to_vec();
     exchange.send_sum(KEY, sum)?;
     Ok(Some(vector))
@@ -226,6 +226,108 @@ async fn round_that_closes_before_the_vector_costs_nothing() {
     run_blocking(move || take_part(&mut exchange).map(|_| ()).expect("the run continues with the average")).await;
     assert_eq!((count_paid(&site), group.count(|state| state.submissions.len())), (0, 0));
     assert_eq!(group.count(|state| state.receipts.len()), 0);
+}
+
+/// Asserts that the site has paid for one vector, sent no other one, and sent no other message of a step than its first.
+fn assert_paid_and_sent_once(group: &GroupSite, site: &Site) {
+    assert_eq!((count_paid(site), group.count(|state| state.receipts.len())), (1, 1));
+    let state = group.server.state.lock().expect("no test panicked");
+    assert!(state.submissions.iter().all(|sent| *sent == state.submissions[0]), "to the bit");
+    let messages = &state.group.as_ref().expect("there is a group").messages;
+    for message in messages {
+        let mut others =
+            messages.iter().filter(|other| std::mem::discriminant(*other) == std::mem::discriminant(message));
+        assert!(others.all(|other| other == message), "{message:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn second_set_of_survivors_is_neither_signed_nor_paid() {
+    for group_fault in [GroupFault::OtherSurvivors, GroupFault::RejectedSignature] {
+        let group = GroupSite::new(group_fault).await;
+        group.pin_peers();
+        let site = group.place.open();
+        // A later process refuses again.
+        for refusals in 1..=2 {
+            let mut exchange = group.open_exchange(&site);
+            run_blocking(move || take_part(&mut exchange).map(|_| ()).expect("the job continues without the round"))
+                .await;
+            let conflict = i32::from(v1::MaskedConflict::Survivors);
+            let state = group.server.state.lock().expect("no test panicked");
+            let sent = &state.group.as_ref().expect("there is a group").refusals;
+            assert_eq!(*sent, vec![(1, conflict); refusals], "{group_fault:?}");
+        }
+        assert_paid_and_sent_once(&group, &site);
+        assert_eq!((group.opened(), group.count(|state| state.submissions.len())), (None, 1), "{group_fault:?}");
+        let state = group.server.state.lock().expect("no test panicked");
+        let messages = &state.group.as_ref().expect("there is a group").messages;
+        assert_eq!(messages.iter().filter(|step| matches!(step, Step::Sign(_))).count(), 1, "{group_fault:?}");
+        assert!(!messages.iter().any(|step| matches!(step, Step::Reveal(_))), "{group_fault:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn restored_server_gets_lost_steps_again_and_opens_the_sum() {
+    for (group_fault, submissions) in [(GroupFault::LostVector, 2), (GroupFault::LostShares, 1)] {
+        let group = GroupSite::new(group_fault).await;
+        group.pin_peers();
+        let site = group.place.open();
+        let mut exchange = group.open_exchange(&site);
+        let vector = run_blocking(move || {
+            let vector = take_part(&mut exchange).expect("the group is honest").expect("a new sum");
+            exchange.fetch_average(KEY).expect("the sum is opened");
+            vector
+        })
+        .await;
+        let expected: Vec<i32> = vector.iter().map(|value| value + peer_value(1) + peer_value(2)).collect();
+        assert_eq!(group.opened(), Some(expected), "{group_fault:?}");
+        assert_eq!(group.count(|state| state.submissions.len()), submissions, "{group_fault:?}");
+        assert_paid_and_sent_once(&group, &site);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn vector_that_both_sides_lost_is_not_made_again() {
+    let group = GroupSite::new(GroupFault::None).await;
+    group.pin_peers();
+    let site = group.place.open();
+    let mut exchange = group.open_exchange(&site);
+    run_blocking(move || take_part(&mut exchange).map(|_| ()).expect("the group is honest")).await;
+    std::fs::remove_dir_all(site.folder.work(JOB, OURS).join("outbox")).expect("the vector is there");
+    let set_fault = |state: &mut FakeState| state.group.as_mut().map(|group| group.set_fault(GroupFault::LostVector));
+    set_fault(&mut group.server.state.lock().expect("no test panicked"));
+    let mut again = group.open_exchange(&site);
+    run_blocking(move || take_part(&mut again).map(|_| ()).expect("the job continues without the round")).await;
+    assert_paid_and_sent_once(&group, &site);
+    let state = group.server.state.lock().expect("no test panicked");
+    let refusals = &state.group.as_ref().expect("there is a group").refusals;
+    assert_eq!(*refusals, [(1, i32::from(v1::MaskedConflict::Vector))]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn round_that_has_ended_here_is_refused_when_it_is_open_again() {
+    let group = GroupSite::new(GroupFault::None).await;
+    group.pin_peers();
+    let site = group.place.open();
+    let mut exchange = group.open_exchange(&site);
+    let mut exchange = run_blocking(move || {
+        take_part(&mut exchange).expect("the group is honest");
+        exchange.fetch_average(KEY).expect("the sum is opened");
+        exchange
+    })
+    .await;
+    let set_fault = |state: &mut FakeState| state.group.as_mut().map(|group| group.set_fault(GroupFault::LostRound));
+    set_fault(&mut group.server.state.lock().expect("no test panicked"));
+    run_blocking(move || {
+        let next = RoundKey { round: 2, ..KEY };
+        let sum = make_sum(&mut exchange, next);
+        exchange.send_sum(next, sum).expect("the round continues without this site");
+    })
+    .await;
+    assert_eq!(count_paid(&site), 1, "nothing of the second round left");
+    let state = group.server.state.lock().expect("no test panicked");
+    let refusals = &state.group.as_ref().expect("there is a group").refusals;
+    assert_eq!(*refusals, [(1, i32::from(v1::MaskedConflict::Ended))]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

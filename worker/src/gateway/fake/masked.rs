@@ -41,6 +41,16 @@ pub(crate) enum GroupFault {
     ReplayedList,
     /// The round closes before the vector.
     Closed,
+    /// It is restored before it takes the vector.
+    LostVector,
+    /// It is restored before it closes the survivors, and shows another set.
+    OtherSurvivors,
+    /// The same, and it has closed the set when the site's signature on the former one arrives.
+    RejectedSignature,
+    /// It is restored before it takes the shares that open the sum.
+    LostShares,
+    /// It is restored before it closes the round.
+    LostRound,
 }
 
 #[derive(Default)]
@@ -83,6 +93,8 @@ pub(crate) struct FakeGroup {
     answer: v1::MaskedStepReply,
     /// The messages of the site under test, in order of arrival.
     pub(crate) messages: Vec<Step>,
+    /// The rounds in which the site takes no further part, with the number of the reason.
+    pub(crate) refusals: Vec<(u32, i32)>,
     /// The opened sum.
     pub(crate) sum: Option<Vec<i32>>,
 }
@@ -111,12 +123,31 @@ impl FakeGroup {
         }
         let phase = Phase::Advertise(AdvertisementPhase::new(roster, context));
         let (answer, length) = (v1::MaskedStepReply { ready: true, ..Default::default() }, context.length());
-        Self { fault, phase, length, peers, replayed, answer, messages: Vec::new(), sum: None }
+        let messages = Vec::new();
+        let refusals = Vec::new();
+        Self { fault, phase, length, peers, replayed, answer, messages, refusals, sum: None }
+    }
+
+    /// Makes the server misbehave from now on.
+    pub(crate) const fn set_fault(&mut self, fault: GroupFault) {
+        self.fault = fault;
     }
 
     /// Takes a step of the site under test; `vector` are the bytes that it has submitted.
-    pub(super) fn step(&mut self, step: Step, vector: Option<&[u8]>) -> Result<v1::MaskedStepReply, Status> {
+    pub(super) fn step(
+        &mut self,
+        round: u32,
+        step: Step,
+        vector: Option<&[u8]>,
+    ) -> Result<v1::MaskedStepReply, Status> {
         self.messages.push(step.clone());
+        if let Step::Refuse(conflict) = step {
+            self.refusals.push((round, conflict));
+            return Ok(self.answer.clone());
+        }
+        if let Some(answer) = self.restore(&step) {
+            return answer;
+        }
         if self.fault == GroupFault::Closed && matches!(step, Step::Share(_)) {
             return Err(to_status(&Problem::new(Code::RoundClosed, "the round goes on without this site")));
         }
@@ -125,6 +156,28 @@ impl FakeGroup {
             self.misbehave();
         }
         Ok(self.answer.clone())
+    }
+
+    /// Returns the answer of a server that was restored, once: it lacks its last steps.
+    fn restore(&mut self, step: &Step) -> Option<Result<v1::MaskedStepReply, Status>> {
+        let refusal = |code| Some(Err(to_status(&Problem::new(code, "this server was restored"))));
+        let answer = match (self.fault, step) {
+            (GroupFault::LostVector, Step::Survivors(_)) | (GroupFault::OtherSurvivors, Step::Sign(_)) => {
+                refusal(Code::NotReady)
+            }
+            (GroupFault::RejectedSignature, Step::Sign(_)) => refusal(Code::ValidationFailed),
+            (GroupFault::LostShares, Step::Reveal(_)) => Some(Ok(self.answer.clone())),
+            (GroupFault::LostRound, Step::Advertise(_)) if self.refusals.is_empty() => refusal(Code::NotReady),
+            (GroupFault::LostRound, Step::Advertise(_)) => refusal(Code::RoundClosed),
+            _ => None,
+        };
+        if answer.is_some() && self.fault != GroupFault::LostRound {
+            if matches!(self.fault, GroupFault::OtherSurvivors | GroupFault::RejectedSignature) {
+                self.answer.survivors = 0b011;
+            }
+            self.fault = GroupFault::None;
+        }
+        answer
     }
 
     /// Advances by one step; returns whether it is new.

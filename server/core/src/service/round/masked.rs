@@ -7,12 +7,13 @@
 //!
 //! A phase closes when each expected site has answered, or after its time if enough sites have. With fewer it stays open,
 //! as a round without a quorum does. So no phase fails, and a sum of fewer vectors than the smallest group is not opened.
-//! Sites whose part has ended are not expected. If too few of a phase's sites are left, the job fails: the sites make no
-//! second run of a round.
+//! Sites whose part has ended, or that take no further part in the round, are not expected. If too few of a phase's sites
+//! are left, the round is lost and the job fails ([`loss`]): the sites make no second run of a round.
 //!
 //! The advertisements have half of the round's time, the shares and the vectors a quarter each. Signatures and shares that
 //! open the sum need no deadline: as many as the smallest group suffice.
 
+mod loss;
 mod open;
 mod phase;
 mod receive;
@@ -20,6 +21,7 @@ mod receive;
 use sea_orm::ConnectionTrait;
 use undertone_api::id::JobId;
 use undertone_api::job::MaskedGroup;
+use undertone_api::job::log::StepConflict;
 use undertone_api::problem::{Code, Violation};
 use undertone_secure_aggregation::message::{Advertisement, Reveal, SealedShares, SurvivorSignature};
 use undertone_secure_aggregation::modulus::Modulus;
@@ -37,9 +39,10 @@ use crate::model::masked_message::MaskedStep;
 use crate::model::planned_series::PlannedSeries;
 use crate::service::lease::ActiveLease;
 
+pub(in crate::service) use loss::find_lost_round;
+pub(super) use loss::refuse;
 pub(super) use open::{MaskedPart, OpenedSum, open_sum};
 use phase::MaskedRows;
-pub(in crate::service) use phase::can_be_opened;
 pub(super) use phase::{close_phases, remove};
 pub(super) use receive::receive;
 
@@ -56,6 +59,8 @@ pub enum MaskedMessage {
     Sign(SurvivorSignature),
     /// The shares that open the sum.
     Reveal(Reveal),
+    /// No message: the site takes no further part in the round.
+    Refuse(StepConflict),
 }
 
 /// The input of a site's next step.
@@ -135,7 +140,10 @@ impl MaskedRound {
                 }
             },
             MaskedMessage::Survivors => match rows.survivors() {
-                None => None,
+                None => {
+                    self.check_vector(&rows, site)?;
+                    None
+                }
                 Some(survivors) => {
                     among(survivors)?;
                     Some(MaskedInput::Survivors(survivors))
@@ -146,8 +154,25 @@ impl MaskedRound {
                 let is_enough = self.roster.is_group(signatures.len());
                 is_enough.then_some(MaskedInput::Signatures(signatures))
             }
-            MaskedMessage::Reveal(_) => Some(MaskedInput::Over),
+            MaskedMessage::Reveal(_) | MaskedMessage::Refuse(_) => Some(MaskedInput::Over),
         })
+    }
+
+    /// Checks that the vector of a site that asks for the survivors is here. A site asks after its vector was accepted, so a
+    /// missing one was lost by a restoration.
+    ///
+    /// # Errors
+    /// `not_ready` when it is missing, `round_closed` when the members are others.
+    fn check_vector(&self, rows: &MaskedRows, site: SiteIndex) -> Result<(), Error> {
+        let not_ready = |what: &str| Err(Error::problem(Code::NotReady, what));
+        match rows.members() {
+            None => not_ready("the set of members is not closed"),
+            Some(members) if !members.contains(site) => Err(self.closed()),
+            Some(_) if !rows.has_vector(site) => {
+                not_ready("this server lacks the vector of this site: submit the same one again")
+            }
+            Some(_) => Ok(()),
+        }
     }
 
     fn closed(&self) -> Error {

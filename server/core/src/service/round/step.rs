@@ -31,8 +31,8 @@ pub struct StepHeader {
 ///
 /// # Errors
 /// `validation_failed` when the dataset is no member of a group, or the message is false; `already_exists` when the site
-/// has sent another one; `not_ready` when the round or the step has not begun; `round_closed` when the round continues
-/// without this site; `lease_lost`.
+/// has sent another one; `not_ready` when the round or the step has not begun, or this server lacks an earlier step of the
+/// site; `round_closed` when the round continues without this site; `lease_lost`.
 pub async fn masked_step(
     ctx: &Ctx,
     worker: WorkerId,
@@ -53,6 +53,10 @@ pub async fn masked_step(
     check_message(site, message)?;
     lease::extend(ctx, &held, &header.lease).await?;
     let round = MaskedRound::new(&row, planned, header.round)?;
+    if let MaskedMessage::Refuse(conflict) = message {
+        Box::pin(masked::refuse(ctx, (&held, &header.lease), &round, site, *conflict)).await?;
+        return Ok(Some(MaskedInput::Over));
+    }
     let mut waiter = ctx.changes().subscribe_to_job(held.job);
     if Box::pin(masked::receive(ctx, (&held, &header.lease), &round, site, message)).await? {
         ctx.changes().notify_job(held.job);
@@ -88,7 +92,7 @@ fn check_message(site: SiteIndex, message: &MaskedMessage) -> Result<(), Error> 
         MaskedMessage::Share(shares) => {
             (shares.iter().map(|sealed| sealed.from).find(|from| *from != site).unwrap_or(site), shares.len())
         }
-        MaskedMessage::Survivors => (site, 0),
+        MaskedMessage::Survivors | MaskedMessage::Refuse(_) => (site, 0),
         MaskedMessage::Sign(signature) => (signature.site, 0),
         MaskedMessage::Reveal(reveal) => (reveal.site, reveal.seeds.len().saturating_add(reveal.keys.len())),
     };

@@ -8,7 +8,7 @@ use sea_orm::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use time::{Duration, OffsetDateTime};
-use undertone_api::id::{DatasetId, JobId};
+use undertone_api::id::JobId;
 use undertone_secure_aggregation::message::{Advertisement, Reveal, SealedShares, SurvivorSignature};
 use undertone_secure_aggregation::server::{AdvertisementPhase, MaskPhase, ServerError, SharePhase, SignaturePhase};
 use undertone_secure_aggregation::site_set::{SiteIndex, SiteSet};
@@ -21,7 +21,7 @@ use crate::error::Error;
 use crate::model::column::ColumnEnum;
 use crate::model::masked_message::MaskedStep;
 use crate::model::participant::PartState;
-use crate::model::{job, masked_message, masked_round, participant, round, submission};
+use crate::model::{masked_message, masked_round, participant, round, submission};
 use crate::rule::job::load_job;
 
 /// The stored state of an open round.
@@ -31,6 +31,16 @@ pub(in crate::service::round) struct MaskedRows {
     messages: BTreeMap<(String, SiteIndex), String>,
     /// The sites whose vectors have arrived, with their digests.
     vectors: BTreeMap<SiteIndex, String>,
+}
+
+/// A phase that is open.
+struct OpenPhase {
+    /// The sites that may answer.
+    expected: SiteSet,
+    /// Those of them that have.
+    answered: SiteSet,
+    /// The divisor of the round's time that gives the time of the phase; absent for the last phase, which has no deadline.
+    share: Option<i32>,
 }
 
 fn to_set(bits: i64) -> SiteSet {
@@ -80,6 +90,32 @@ impl MaskedRows {
     /// Returns the members whose vectors arrived, if their set is closed.
     pub(in crate::service::round) fn survivors(&self) -> Option<SiteSet> {
         self.phases.survivors.map(to_set)
+    }
+
+    /// Returns the sites that take no further part in the round.
+    pub(super) fn refused(&self) -> SiteSet {
+        self.phases.refused.map_or_else(SiteSet::default, to_set)
+    }
+
+    /// Adds a site to those that take no further part; returns whether that changes the round. Nothing more is needed of a
+    /// site that has revealed its shares.
+    pub(super) fn refuse(&mut self, site: SiteIndex) -> bool {
+        let mut sites = self.refused();
+        if self.message(MaskedStep::Reveal, site).is_some() || !sites.insert(site) {
+            return false;
+        }
+        self.phases.refused = Some(sites.to_bits().cast_signed());
+        true
+    }
+
+    /// Returns the row of the closed phases.
+    pub(super) fn to_phases(&self) -> masked_round::Model {
+        self.phases.clone()
+    }
+
+    /// Returns whether the vector of a site has arrived.
+    pub(super) fn has_vector(&self, site: SiteIndex) -> bool {
+        self.vectors.contains_key(&site)
     }
 
     /// Returns the text of a site's message.
@@ -147,19 +183,25 @@ impl MaskedRows {
         phase.close().map_err(stored)
     }
 
+    /// Returns the phase that is open.
+    fn open_phase(&self, of: &MaskedRound) -> OpenPhase {
+        let all: SiteSet = (0..of.group.datasets.len()).map(|site| site as SiteIndex).collect();
+        let (expected, answered, share) = match (self.listed(), self.members(), self.survivors()) {
+            (None, ..) => (all, self.sites(MaskedStep::Advertise), Some(2)),
+            (Some(listed), None, _) => (listed, self.sites(MaskedStep::Share), Some(4)),
+            (_, Some(members), None) => (members, self.vectors.keys().copied().collect(), Some(4)),
+            (_, _, Some(survivors)) => (survivors, self.sites(MaskedStep::Reveal), None),
+        };
+        let answered = answered.iter().filter(|site| expected.contains(*site)).collect();
+        OpenPhase { expected, answered, share }
+    }
+
     /// Returns the phases with the next one closed, if it is due: with the sites that have answered, each expected one
     /// among them, or enough of them after the phase's time.
     fn close_next(&self, of: &MaskedRound, out: SiteSet, now: OffsetDateTime) -> Option<masked_round::Model> {
-        let all: SiteSet = (0..of.group.datasets.len()).map(|site| site as SiteIndex).collect();
-        let (expected, answered, share) = match (self.listed(), self.members(), self.survivors()) {
-            (None, ..) => (all, self.sites(MaskedStep::Advertise), 2),
-            (Some(listed), None, _) => (listed, self.sites(MaskedStep::Share), 4),
-            (_, Some(members), None) => (members, self.vectors.keys().copied().collect(), 4),
-            (_, _, Some(_)) => return None,
-        };
-        let answered: SiteSet = answered.iter().filter(|site| expected.contains(*site)).collect();
-        let time = Duration::seconds(i64::from(of.planned.series.deadline_seconds)) / share;
-        let is_complete = expected.difference(out).is_subset(answered);
+        let OpenPhase { expected, answered, share } = self.open_phase(of);
+        let time = Duration::seconds(i64::from(of.planned.series.deadline_seconds)) / share?;
+        let is_complete = expected.difference(out).difference(self.refused()).is_subset(answered);
         if answered.len() < of.least() || !(is_complete || now >= self.phases.phase_at + time) {
             return None;
         }
@@ -173,6 +215,19 @@ impl MaskedRows {
             next.survivors = closed;
         }
         Some(next)
+    }
+
+    /// Returns whether the round can never be completed without the sites that are `out`, or that take no further part:
+    /// too few are left for the present phase, or for the steps after it.
+    pub(super) fn is_lost(&self, of: &MaskedRound, out: SiteSet) -> bool {
+        let OpenPhase { expected, answered, share } = self.open_phase(of);
+        let able = expected.difference(out).difference(self.refused());
+        let all: SiteSet = able.iter().chain(answered.iter()).collect();
+        let smallest_group = usize::from(of.group.smallest_group);
+        match share {
+            Some(_) => able.len() < smallest_group || all.len() < of.least(),
+            None => all.len() < smallest_group,
+        }
     }
 }
 
@@ -238,13 +293,17 @@ async fn next_phases(
     }
     let of = MaskedRound::new(&row, planned, number)?;
     let Some(rows) = MaskedRows::load(connection, &of).await? else { return Ok(None) };
+    Ok(rows.close_next(&of, absent_sites(connection, &of).await?, ctx.now()))
+}
+
+/// Returns the sites of a group whose part has ended.
+pub(super) async fn absent_sites(connection: &impl ConnectionTrait, of: &MaskedRound) -> Result<SiteSet, Error> {
     let absent = participant::Entity::find()
-        .filter(participant::Column::JobId.eq(job.0))
-        .filter(participant::Column::State.is_in(PartState::OUT.map(ColumnEnum::to_text)))
+        .filter(participant::Column::JobId.eq(of.job.0))
+        .filter(participant::Column::State.is_not_in(PartState::OPEN.map(ColumnEnum::to_text)))
         .all(connection)
         .await?;
-    let out = absent.into_iter().filter_map(|part| of.group.index(part.dataset_id.into())).collect();
-    Ok(rows.close_next(&of, out, ctx.now()))
+    Ok(absent.into_iter().filter_map(|part| of.group.index(part.dataset_id.into())).collect())
 }
 
 /// Makes the row of a round with its first message.
@@ -256,27 +315,11 @@ pub(super) async fn begin(tx: &Tx, open: &round::Model) -> Result<(), Error> {
         listed: None,
         members: None,
         survivors: None,
+        refused: None,
         phase_at: open.opened_at,
     };
     row.into_active_model().insert(tx).await?;
     Ok(())
-}
-
-/// Returns whether each open masked round of a job can still be opened without the parts that are `out`: enough sites of its
-/// present phase are left.
-pub(in crate::service) async fn can_be_opened(
-    connection: &impl ConnectionTrait,
-    row: &job::Model,
-    out: impl Fn(DatasetId) -> bool,
-) -> Result<bool, Error> {
-    let open = masked_round::Entity::find().filter(masked_round::Column::JobId.eq(row.id)).all(connection).await?;
-    Ok(open.into_iter().all(|phases| {
-        let planned = row.series.iter().find(|planned| planned.series.name == phases.series);
-        let Some(group) = planned.and_then(|planned| planned.series.masked.as_ref()) else { return true };
-        let Some(bits) = phases.survivors.or(phases.members).or(phases.listed) else { return true };
-        let left = (0..).zip(&group.datasets).filter(|(site, dataset)| to_set(bits).contains(*site) && !out(**dataset));
-        left.count() >= usize::from(group.smallest_group)
-    }))
 }
 
 /// Deletes the messages and phases of a round, or of all rounds of a job.

@@ -15,12 +15,12 @@ use crate::model::masked_message::{self, MaskedStep};
 use crate::rule::job::load_job;
 use crate::service::lease::{self, ActiveLease};
 
-/// Returns the step and the text of a message; `None` for a question without a message.
+/// Returns the step and the text of a message; `None` for a question or a refusal, which has none.
 fn stored_form(message: &MaskedMessage) -> Result<Option<(MaskedStep, String)>, Error> {
     Ok(Some(match message {
         MaskedMessage::Advertise(advertisement) => (MaskedStep::Advertise, to_text(advertisement)?),
         MaskedMessage::Share(shares) => (MaskedStep::Share, to_text(shares)?),
-        MaskedMessage::Survivors => return Ok(None),
+        MaskedMessage::Survivors | MaskedMessage::Refuse(_) => return Ok(None),
         MaskedMessage::Sign(signature) => (MaskedStep::Sign, to_text(signature)?),
         MaskedMessage::Reveal(reveal) => (MaskedStep::Reveal, to_text(reveal)?),
     }))
@@ -75,7 +75,15 @@ fn is_stored(rows: &MaskedRows, step: MaskedStep, site: SiteIndex, body: &str) -
 
 /// Returns the rows of the round, and opens it with its first advertisement. `None` when the round is closed and the
 /// message is the last one of a site, which changes nothing any more.
-async fn rows_for(ctx: &Ctx, tx: &Tx, of: &MaskedRound, message: &MaskedMessage) -> Result<Option<MaskedRows>, Error> {
+///
+/// # Errors
+/// `not_ready` when the round is not open yet, or the site has to advertise first; `round_closed`.
+pub(super) async fn rows_for(
+    ctx: &Ctx,
+    tx: &Tx,
+    of: &MaskedRound,
+    message: &MaskedMessage,
+) -> Result<Option<MaskedRows>, Error> {
     let not_ready = |what: String| Error::problem(Code::NotReady, what);
     let row = load_job(tx, of.job).await?;
     let series = &of.planned.series.name;
@@ -87,12 +95,14 @@ async fn rows_for(ctx: &Ctx, tx: &Tx, of: &MaskedRound, message: &MaskedMessage)
         return Err(not_ready(format!("round {} of `{series}` is not open yet", of.number)));
     };
     if open.closed_at.is_some() {
-        return if matches!(message, MaskedMessage::Reveal(_)) { Ok(None) } else { Err(of.closed()) };
+        let is_last = matches!(message, MaskedMessage::Reveal(_) | MaskedMessage::Refuse(_));
+        return if is_last { Ok(None) } else { Err(of.closed()) };
     }
     if let Some(rows) = MaskedRows::load(tx, of).await? {
         return Ok(Some(rows));
     }
-    if !matches!(message, MaskedMessage::Advertise(_)) {
+    // The rows of a restored round may be lost.
+    if !matches!(message, MaskedMessage::Advertise(_) | MaskedMessage::Refuse(_)) {
         return Err(not_ready("a site advertises first".to_owned()));
     }
     begin(tx, &open).await?;
@@ -116,7 +126,7 @@ fn check(rows: &MaskedRows, of: &MaskedRound, site: SiteIndex, message: &MaskedM
             }
             rows.share_phase(of)?.receive(site, shares.clone()).map_err(refused)
         }
-        MaskedMessage::Survivors => Ok(()),
+        MaskedMessage::Survivors | MaskedMessage::Refuse(_) => Ok(()),
         MaskedMessage::Sign(signature) => {
             let Some(survivors) = rows.survivors() else { return not_ready("the set of survivors is not closed") };
             if !survivors.contains(site) {

@@ -4,6 +4,7 @@
 
 mod group;
 mod hostile;
+mod restored;
 
 use sea_orm::{EntityTrait as _, PaginatorTrait as _};
 use time::Duration;

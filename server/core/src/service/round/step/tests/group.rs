@@ -7,8 +7,11 @@ use std::sync::{Arc, Mutex};
 use object_store::ObjectStoreExt as _;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng as _;
+use sea_orm::sea_query::Expr;
+use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _};
 use sha2::{Digest as _, Sha256};
 use undertone_api::job::dp_sgd::{AcousticModel, AverageWeights, Precision, SecureAggregation, Spec};
+use undertone_api::job::log::StepConflict;
 use undertone_api::job::{Job, MaskedGroup};
 use undertone_api::signed::Manifest;
 use undertone_proto::vector::{self, VectorForm};
@@ -23,6 +26,9 @@ use undertone_secure_aggregation::site_set::SiteSet;
 use super::super::{StepHeader, masked_step};
 use crate::ctx::Ctx;
 use crate::error::Error;
+use crate::model::column::ColumnEnum;
+use crate::model::masked_message::{self, MaskedStep};
+use crate::model::{masked_round, submission};
 use crate::service::round::{MaskedInput, MaskedMessage, VectorHeader, average, begin};
 use crate::service::world::{TestConsortium, row};
 
@@ -123,6 +129,39 @@ impl TestGroup {
     /// Continues with another process of the server.
     pub(super) fn continue_on(&mut self, ctx: &Ctx) {
         self.world.ctx = ctx.clone();
+    }
+
+    /// Restores the round to a state from before its survivors were closed, without the vectors of some sites.
+    pub(super) async fn restore_before_survivors(&self, lost: &[usize]) {
+        let ctx = &self.world.ctx;
+        let job = self.job.summary.id.0;
+        let steps = [MaskedStep::Sign, MaskedStep::Reveal].map(ColumnEnum::to_text);
+        let datasets: Vec<_> = lost.iter().map(|site| self.group.datasets[*site].0).collect();
+        let restoration = ctx.db.write("test", async |tx| {
+            masked_message::Entity::delete_many()
+                .filter(masked_message::Column::JobId.eq(job))
+                .filter(masked_message::Column::Step.is_in(steps.clone()))
+                .exec(tx)
+                .await?;
+            submission::Entity::delete_many()
+                .filter(submission::Column::JobId.eq(job))
+                .filter(submission::Column::DatasetId.is_in(datasets.clone()))
+                .exec(tx)
+                .await?;
+            masked_round::Entity::update_many()
+                .col_expr(masked_round::Column::Survivors, Expr::value(None::<i64>))
+                .filter(masked_round::Column::JobId.eq(job))
+                .exec(tx)
+                .await?;
+            Ok(())
+        });
+        restoration.await.unwrap();
+    }
+
+    /// Reports that a site takes no further part in the round.
+    pub(super) async fn refuse(&self, site: usize, conflict: StepConflict) {
+        let refusal = MaskedMessage::Refuse(conflict);
+        assert_eq!(self.step(site, &refusal).await.unwrap(), Some(MaskedInput::Over));
     }
 
     pub(super) fn lease(&self, site: usize) -> String {

@@ -4,6 +4,7 @@
 
 use undertone_api::job::dp_sgd::RecurrentCell;
 
+use super::COLUMNS_PROPERTY;
 use super::weights::{Matrix, ModelLayers, ModelWeights};
 use super::wire::Message;
 
@@ -129,14 +130,21 @@ pub(crate) fn write_model(model: &ModelWeights) -> Vec<u8> {
     let message = message
         .message(11, &describe_value("features", layers.inputs))
         .message(12, &describe_value("logits", layers.classes));
-    let entry = Message::default().bytes(1, b"undertone.model").bytes(2, model.about.as_bytes());
-    Message::default()
+    let file = Message::default()
         .number(1, IR_VERSION)
         .bytes(2, b"undertone")
         .message(7, &message)
         .message(8, &Message::default().number(2, OPSET))
-        .message(14, &entry)
-        .into_bytes()
+        .message(14, &describe_entry("undertone.model", &model.about));
+    match &model.columns {
+        Some(columns) => file.message(14, &describe_entry(COLUMNS_PROPERTY, columns)).into_bytes(),
+        None => file.into_bytes(),
+    }
+}
+
+/// Describes an entry of the file's metadata.
+fn describe_entry(key: &str, value: &str) -> Message {
+    Message::default().bytes(1, key.as_bytes()).bytes(2, value.as_bytes())
 }
 
 /// Describes `[batch, frames, size]` floats.

@@ -5,8 +5,9 @@
 //! both `f32`. All recordings of a batch have the same length, because padding would change the scores of layers that
 //! read backwards. The normalization of the features is part of the graph. Operators are those of opset 17.
 //!
-//! A model of rows reads the inputs of its columns, a row in the place of a frame. One that reads texts is not converted:
-//! a graph would leave the hashes of n-grams to its caller.
+//! A model of rows reads the inputs of its columns, a row in the place of a frame, and the metadata of its file name the
+//! columns ([`COLUMNS_PROPERTY`]). One that reads texts is not converted: a graph would leave the hashes of n-grams to its
+//! caller.
 //!
 //! `weights` reads the file, `graph` arranges the operators, and `wire` writes the protocol buffers. The formats are those
 //! of ONNX 1.12 (`onnx.proto3`, IR version 8). `benches/peers/export.py` compares the scores with those of the worker.
@@ -22,6 +23,10 @@ use weights::ModelWeights;
 
 /// The largest file that is converted: 1 GiB. A protocol buffer has at most 2 GiB.
 pub const MOST_BYTES: usize = 1 << 30;
+
+/// The entry of a graph's metadata (`metadata_props`) with the columns that it reads and predicts, as JSON of
+/// [`RowColumns`](undertone_api::job::dp_sgd::RowColumns).
+pub const COLUMNS_PROPERTY: &str = "undertone.columns";
 
 /// The reason why a file is not converted.
 #[derive(Debug, thiserror::Error)]

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use safetensors::tensor::{Dtype, TensorView};
 use sha2::{Digest as _, Sha256};
 
-use super::{OnnxError, convert, read_dimensions};
+use super::{COLUMNS_PROPERTY, OnnxError, convert, read_dimensions};
 
 /// Returns the file of a model of 3 inputs, 2 hidden units and 4 classes with deterministic weights.
 fn model_file(cell: &str, is_rich: bool, format: &str, wrong: Option<&str>) -> Vec<u8> {
@@ -104,6 +104,24 @@ fn model_of_rows_has_a_tanh_for_each_dense_layer() {
         assert_eq!(count(b"\x22\x04LSTM"), 0);
         assert_eq!(read_dimensions(&row_model(layers, "")).unwrap(), (3, 2));
     }
+}
+
+#[test]
+fn graph_of_rows_names_its_columns() {
+    let columns = r#"{"target":{"name":"returns","kind":"boolean"},"features":[{"name":"ward","kind":"category","values":["a","b","c"]}],"rows_per_unit":4}"#;
+    let graph = convert(&row_model(1, &format!(r#","rows":{columns}"#))).unwrap();
+    // A text is a field of its length and its bytes: the key is field 1 of an entry, the value field 2.
+    let key = COLUMNS_PROPERTY.as_bytes();
+    let length = [columns.len() as u8 | 0x80, (columns.len() >> 7) as u8];
+    let entry = [&[0x0a, key.len() as u8][..], key, &[0x12], &length, columns.as_bytes()].concat();
+    assert!(graph.ends_with(&entry), "the entry is the last one of the file");
+    let contains = |graph: &[u8]| graph.windows(key.len()).any(|window| window == key);
+    assert!(
+        !contains(&convert(&row_model(1, "")).unwrap())
+            && !contains(&convert(&model_file("gru", true, FORMAT, None)).unwrap())
+    );
+    let damaged = convert(&row_model(1, r#","rows":{"target":7}"#)).unwrap_err().to_string();
+    assert!(damaged.contains("its metadata"), "{damaged}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use safetensors::SafeTensors;
 use safetensors::tensor::Dtype;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use undertone_api::job::dp_sgd::RecurrentCell;
+use undertone_api::job::dp_sgd::{RecurrentCell, RowColumns};
 use undertone_api::model::PERSONAL_FORMAT;
 
 use super::OnnxError;
@@ -40,6 +40,9 @@ pub(crate) struct ModelLayers {
     /// The texts of a model of rows, which no graph has.
     #[serde(default)]
     text: Option<IgnoredAny>,
+    /// The columns of a model of rows.
+    #[serde(default)]
+    rows: Option<Box<RowColumns>>,
 }
 
 /// A matrix, row-major.
@@ -64,6 +67,8 @@ pub(crate) struct ModelWeights {
     pub(crate) layers: ModelLayers,
     /// The metadata entry, word for word.
     pub(crate) about: String,
+    /// The columns of a model of rows as JSON, if the entry has them.
+    pub(crate) columns: Option<String>,
     /// `[inputs]`.
     pub(crate) mean: Vec<f32>,
     /// `[inputs]`, positive.
@@ -140,8 +145,8 @@ impl ModelWeights {
             OnnxError::Metadata(text.to_owned())
         };
         let about = about.ok_or_else(missing)?;
-        let layers: ModelLayers =
-            serde_json::from_str(&about).map_err(|error| OnnxError::Metadata(format!("its metadata: {error}")))?;
+        let unreadable = |error: serde_json::Error| OnnxError::Metadata(format!("its metadata: {error}"));
+        let layers: ModelLayers = serde_json::from_str(&about).map_err(unreadable)?;
         if layers.format == PERSONAL_FORMAT {
             return Err(OnnxError::Personal);
         }
@@ -149,6 +154,8 @@ impl ModelWeights {
             return Err(OnnxError::Texts);
         }
         let layers = layers.check()?;
+        let rows = layers.rows.as_deref().filter(|_| layers.dense);
+        let columns = rows.map(serde_json::to_string).transpose().map_err(unreadable)?;
         let tensors = SafeTensors::deserialize(file)?;
         let matrix = |name: &str, dimensions: [usize; 2]| {
             Ok::<_, OnnxError>(Matrix { dimensions, values: read_tensor(&tensors, name, &dimensions)? })
@@ -179,6 +186,7 @@ impl ModelWeights {
             output: matrix("output.weight", [layers.width() + 1, layers.classes])?,
             layers,
             about,
+            columns,
         })
     }
 }

@@ -89,9 +89,18 @@ pub enum TableError {
         /// The units of the existing version.
         before: String,
     },
-    /// A job names columns that the table declares otherwise.
+    /// A job or a model names a column that the table does not have.
+    #[error("table `{name}` has no column `{column}`, which the job or the model names: use its present schema")]
+    NoColumn {
+        /// The table.
+        name: String,
+        /// The column.
+        column: String,
+    },
+    /// A job or a model names a column that the table declares otherwise.
     #[error(
-        "table `{name}` declares column `{column}` otherwise than the job: propose the job with its present schema"
+        "table `{name}` declares column `{column}` with another kind or range than the job or the model: use its present \
+         schema"
     )]
     OtherSchema {
         /// The table.

@@ -31,8 +31,9 @@ impl LabelledRows {
     /// Reads the labelled rows of a table. Of each unit at most `most` are used, the first in the keyed order.
     ///
     /// # Errors
-    /// [`TableError::OtherSchema`] if the table declares a column otherwise than the job, [`TableError::TooManyNumbers`]
-    /// if the rows have more than [`MOST_NUMBERS`] inputs, and a [`TableError::Dataset`] for a file that cannot be read.
+    /// [`TableError::NoColumn`] or [`TableError::OtherSchema`] if the table lacks a column or declares it otherwise,
+    /// [`TableError::TooManyNumbers`] if the rows have more than [`MOST_NUMBERS`] inputs, and a [`TableError::Dataset`] for
+    /// a file that cannot be read.
     pub fn read(table: &TableReader, columns: &RowColumns, most: usize) -> Result<Self, TableError> {
         let places = table.find_columns(&columns.columns())?;
         let inputs = columns.inputs() as usize;
@@ -195,6 +196,9 @@ mod tests {
         other.features[1].kind = ColumnKind::Integer { least: 0, most: 99 };
         let refused = LabelledRows::read(&table, &other, 1).unwrap_err();
         assert!(matches!(refused, TableError::OtherSchema { column, .. } if column == "age"));
+        other.features[1].name = "weight".to_owned();
+        let refused = LabelledRows::read(&table, &other, 1).unwrap_err();
+        assert!(matches!(refused, TableError::NoColumn { column, .. } if column == "weight"));
     }
 
     #[test]

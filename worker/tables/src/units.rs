@@ -48,11 +48,13 @@ impl TableReader {
     /// Returns the positions of the codes of a job's columns in this table.
     ///
     /// # Errors
-    /// [`TableError::OtherSchema`] if the table has no such column, or declares it otherwise than the job.
+    /// [`TableError::NoColumn`] if the table has no such column, and [`TableError::OtherSchema`] if it declares the column
+    /// otherwise.
     pub fn find_columns(&self, columns: &[TableColumn]) -> Result<Vec<usize>, TableError> {
         let find = |column: &TableColumn| match self.meta().schema.find_column(&column.name) {
             Some((position, kind)) if *kind == column.kind => Ok(self.meta().schema.code_positions(position)),
-            _ => Err(TableError::OtherSchema { name: self.meta().name.clone(), column: column.name.clone() }),
+            Some(_) => Err(TableError::OtherSchema { name: self.meta().name.clone(), column: column.name.clone() }),
+            None => Err(TableError::NoColumn { name: self.meta().name.clone(), column: column.name.clone() }),
         };
         let ranges: Vec<Range<usize>> = columns.iter().map(find).collect::<Result<_, _>>()?;
         Ok(ranges.into_iter().flatten().collect())

@@ -213,6 +213,7 @@ fn spec() -> Result<Spec, Box<dyn std::error::Error>> {
     Ok(Spec {
         unit: PrivacyUnit::Record,
         model: "0".repeat(64),
+        columns: None,
         participants: (0..=u128::from(SITES)).map(|id| Party { dataset: DatasetId(Uuid::from_u128(id)) }).collect(),
         classes: vec![1],
         noise_multiplier: NoiseMultiplier::new(1.0 / profile.mu())?,

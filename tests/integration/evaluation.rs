@@ -161,6 +161,7 @@ async fn plan(stage: &TestConsortium, model: &str) -> TestResult<NewJob> {
     let spec = Spec {
         unit: PrivacyUnit::Record,
         model: model.to_owned(),
+        columns: None,
         participants,
         classes: CLASSES.to_vec(),
         noise_multiplier: NoiseMultiplier::new(0.5)?,

@@ -143,8 +143,12 @@ async fn the_model_is_used_at_a_site(stage: &TestConsortium, job: &Job, accuracy
     let values: Vec<&str> = predictions.lines().skip(1).filter_map(|line| line.split(',').nth(1)).collect();
     assert_eq!(values, ["true", "false"], "{predictions}");
     let graph = site.folder().join("model.onnx");
-    site.command(&["export", path, "--output", graph.to_str().ok_or("UTF-8")?])?;
-    assert!(fs::read(&graph)?.starts_with(&[0x08]), "an ONNX graph");
+    let graph = graph.to_str().ok_or("UTF-8")?;
+    site.command(&["export", path, "--output", graph])?;
+    let text = site.command(&["evaluate", graph, "--dataset", "holdout", "--json"])?;
+    let measured: serde_json::Value = serde_json::from_str(&text)?;
+    let difference = measured["accuracy"].as_f64().ok_or("a figure")? - accuracy;
+    assert!(difference.abs() < 0.005 && measured["rows"] == result["rows"], "{measured}");
     Ok(())
 }
 

@@ -94,7 +94,7 @@ fn worker_limits() -> Vec<(&'static str, String)> {
             format!("{} KiB each", tables::source::postgres::error::LONGEST_QUERY >> 10),
         ),
         (
-            "graph of an encoder; numbers of a row; vocabulary",
+            "graph of an encoder or an evaluation; numbers of an encoded row; vocabulary",
             format!(
                 "{} GiB; 1 to {}; {} MiB",
                 encoder::MOST_GRAPH_BYTES >> 30,

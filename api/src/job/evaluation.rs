@@ -33,7 +33,7 @@ use undertone_privacy::{Event, NoiseMultiplier, PrivacyUnit};
 use super::{AllowedMeasurements, Charge, DatasetUse, JobKind, RoundSeries};
 use crate::dataset::Dataset;
 use crate::id::DatasetId;
-use crate::job::dp_sgd::Precision;
+use crate::job::dp_sgd::{Precision, RowColumns};
 use crate::problem::Violation;
 
 pub use bins::{ScoreBins, to_probability};
@@ -71,6 +71,10 @@ pub struct Spec {
     /// SHA-256 of the file of the evaluated model, hex in lower case.
     #[cfg_attr(feature = "openapi", schema(min_length = 64, max_length = 64))]
     pub model: String,
+    /// The columns that an ONNX graph of rows reads and predicts, as each table declares them: the target is a boolean or a
+    /// category, and no feature is a text. Absent for speech, and for a file that names its columns itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub columns: Option<Box<RowColumns>>,
     /// The participants: first the lead, which is public, provides the model and contributes nothing; then the sites
     /// whose test sets are evaluated.
     #[cfg_attr(feature = "openapi", schema(min_items = 2, max_items = 100))]

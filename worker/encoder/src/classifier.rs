@@ -3,8 +3,9 @@
 use rten_onnx::onnx::DataType;
 
 use crate::error::{EncoderError, RowError};
-use crate::graph::{GraphInterface, check_graph};
+use crate::graph::GraphInterface;
 use crate::model::{EncoderModel, RowTensor};
+use crate::scoring::{ExampleScores, ScoringGraph, try_examples};
 
 /// The frames of the examples on which a graph is tried.
 const EXAMPLE_FRAMES: [usize; 2] = [3, 5];
@@ -27,28 +28,19 @@ impl std::fmt::Debug for FrameClassifier {
 }
 
 impl FrameClassifier {
-    /// Reads the content of an ONNX file.
+    /// Makes a checked graph ready to run.
     ///
     /// # Errors
-    /// [`EncoderError`] with the node, tensor, input or output that is refused, and the remedy.
-    pub fn read(content: &[u8]) -> Result<Self, EncoderError> {
-        let interface = check_graph(content)?;
+    /// [`EncoderError`] with the input or output that is refused, and the remedy.
+    pub fn open(graph: ScoringGraph) -> Result<Self, EncoderError> {
+        let ScoringGraph { content, interface } = graph;
         let inputs = find_inputs(&interface)?;
-        let model = EncoderModel::load(content.to_vec(), &interface, None)?;
+        let model = EncoderModel::load(content, &interface, None)?;
         let mut classifier = Self { model, inputs, classes: 0 };
         let value = |i: usize| (i % 17) as f32 / 17.0 - 0.5;
-        let [first, second] = EXAMPLE_FRAMES.map(|frames| (0..frames * inputs).map(value).collect::<Vec<f32>>());
-        let before = classifier.compute(&first).map_err(EncoderError::Classifier)?;
-        let other = classifier.compute(&second).map_err(EncoderError::Classifier)?;
-        let after = classifier.compute(&first).map_err(EncoderError::Classifier)?;
-        if before.1.iter().map(|score| score.to_bits()).ne(after.1.iter().map(|score| score.to_bits())) {
-            return Err(EncoderError::Dependence);
-        }
-        if before.0 == 0 || before.0 != other.0 {
-            let problem = format!("it has {} and {} classes for two utterances", before.0, other.0);
-            return Err(EncoderError::Classifier(problem));
-        }
-        classifier.classes = before.0;
+        let examples = EXAMPLE_FRAMES.map(|frames| (0..frames * inputs).map(value).collect::<Vec<f32>>());
+        let classes = try_examples(&|features| classifier.compute(features), &examples, EncoderError::Classifier)?;
+        classifier.classes = classes;
         Ok(classifier)
     }
 
@@ -75,7 +67,7 @@ impl FrameClassifier {
     }
 
     /// Returns the number of classes and the scores.
-    fn compute(&self, features: &[f32]) -> Result<(usize, Vec<f32>), String> {
+    fn compute(&self, features: &[f32]) -> Result<ExampleScores, String> {
         let frames = features.len() / self.inputs;
         let input = RowTensor::Real(vec![1, frames, self.inputs], features.to_vec());
         let (shape, scores) = self.model.run(&[input])?.into_shape_vec::<f32, 3>().map_err(|error| {

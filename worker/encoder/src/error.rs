@@ -19,10 +19,10 @@ pub enum EncoderError {
         source: std::io::Error,
     },
     /// The graph is too large.
-    #[error("the graph has {0} bytes, and at most {MOST_GRAPH_BYTES} are read: export a smaller encoder")]
+    #[error("the graph has {0} bytes, and at most {MOST_GRAPH_BYTES} are read: export a smaller graph")]
     TooLarge(u64),
     /// The graph is not in the format.
-    #[error("the graph cannot be read as ONNX ({0}): check --model")]
+    #[error("the graph cannot be read as ONNX ({0}): check the file")]
     Format(String),
     /// A tensor of the graph is in another file.
     #[error("tensor `{0}` of the graph is in another file: export the graph with its weights in one file")]
@@ -39,7 +39,7 @@ pub enum EncoderError {
     },
     /// The graph reads several rows together.
     #[error(
-        "`{name}` of the graph has a fixed batch of {rows} rows: export it with a batch of 1 or a free one, because each row is encoded alone"
+        "`{name}` of the graph has a fixed batch of {rows} rows: export it with a batch of 1 or a free one, because each row passes alone"
     )]
     Batch {
         /// The input or output.
@@ -53,6 +53,9 @@ pub enum EncoderError {
     /// The graph does not score the frames of speech.
     #[error("the graph is no classifier of frames: {0}")]
     Classifier(String),
+    /// The graph does not score the rows of tables.
+    #[error("the graph is no classifier of rows: {0}")]
+    RowClassifier(String),
     /// The graph has too many outputs for a table.
     #[error("the graph has {0} numbers for a row, and a table has room for 1 to {most}: append a projection to the graph", most = crate::MOST_WIDTH)]
     Width(usize),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use rten_onnx::onnx::{
     AttributeProto, AttributeType, DataType, Dimension, GraphProto, ModelProto, NodeProto, OperatorSetIdProto,
-    TensorProto, TensorShapeProto, TypeProto, TypeProtoTensor, ValueInfoProto,
+    StringStringEntryProto, TensorProto, TensorShapeProto, TypeProto, TypeProtoTensor, ValueInfoProto,
 };
 
 /// A dimension that is free.
@@ -93,11 +93,24 @@ impl TestGraph {
     /// # Panics
     /// If a field of the graph cannot be written.
     pub fn into_bytes(self) -> Vec<u8> {
+        self.into_bytes_with(&[])
+    }
+
+    /// Returns the file of the graph with entries of metadata.
+    ///
+    /// # Panics
+    /// If a field of the graph cannot be written.
+    pub fn into_bytes_with(self, properties: &[(&str, &str)]) -> Vec<u8> {
         let standard = OperatorSetIdProto { domain: Some(String::new()), version: Some(17) };
+        let entry = |(key, value): &(&str, &str)| StringStringEntryProto {
+            key: Some((*key).to_owned()),
+            value: Some((*value).to_owned()),
+        };
         let model = ModelProto {
             ir_version: Some(8),
             graph: Some(self.0),
             opset_import: vec![standard],
+            metadata_props: properties.iter().map(entry).collect(),
             ..ModelProto::default()
         };
         model.write_buf().expect("memory accepts every byte")

@@ -1,6 +1,6 @@
-//! Reads an ONNX file and checks that it is an encoder: accepted operators, weights in the file, rows apart.
+//! Reads an ONNX file and checks that it maps each row alone: accepted operators, weights in the file, rows apart.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
@@ -32,6 +32,8 @@ pub(crate) struct GraphInterface {
     pub(crate) inputs: Vec<GraphValue>,
     /// The only output.
     pub(crate) output: GraphValue,
+    /// The entries of the file's metadata.
+    pub(crate) properties: BTreeMap<String, String>,
 }
 
 /// Reads the file of a graph, at most [`MOST_GRAPH_BYTES`].
@@ -65,6 +67,8 @@ pub(crate) fn check_graph(bytes: &[u8]) -> Result<GraphInterface, EncoderError> 
     let format = |reason: &str| EncoderError::Format(reason.to_owned());
     let model = catch_panic(|| ModelProto::parse_buf(bytes)).ok_or_else(|| format("it is damaged"))?;
     let model = model.map_err(|error| format(&error.to_string()))?;
+    let entries = model.metadata_props.into_iter();
+    let properties = entries.filter_map(|entry| Some((entry.key?, entry.value.unwrap_or_default()))).collect();
     let graph = model.graph.ok_or_else(|| format("it has no graph"))?;
     for (number, node) in graph.node.iter().enumerate() {
         check_node(number, node)?;
@@ -78,7 +82,7 @@ pub(crate) fn check_graph(bytes: &[u8]) -> Result<GraphInterface, EncoderError> 
     let inputs: Vec<GraphValue> = graph.input.iter().filter(is_free).map(read_value).collect();
     let [output] = graph.output.as_slice() else {
         let outputs = graph.output.len();
-        return Err(EncoderError::Interface(format!("it has {outputs} outputs, and an encoder has one")));
+        return Err(EncoderError::Interface(format!("it has {outputs} outputs, and one is read: export it with one")));
     };
     let output = read_value(output);
     if output.element.is_some_and(|element| element != DataType::FLOAT) {
@@ -90,7 +94,7 @@ pub(crate) fn check_graph(bytes: &[u8]) -> Result<GraphInterface, EncoderError> 
             return Err(EncoderError::Batch { name: value.name.clone(), rows });
         }
     }
-    Ok(GraphInterface { inputs, output })
+    Ok(GraphInterface { inputs, output, properties })
 }
 
 fn check_node(number: usize, node: &NodeProto) -> Result<(), EncoderError> {

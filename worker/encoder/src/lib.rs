@@ -1,5 +1,5 @@
 //! ONNX graphs at the site: frozen encoders, which turn each row of a source into a few numbers, and classifiers of the frames
-//! of speech, which an evaluation measures.
+//! of speech or of the rows of tables, which an evaluation measures.
 //!
 //! The graph is fixed before it sees a row, and it reads one row at a time with a batch of 1. The numbers of a row
 //! therefore depend on that row and on public facts alone, and the sensitivity of a training on them is that of a training
@@ -18,6 +18,8 @@ mod inputs;
 mod model;
 pub mod operators;
 pub mod picture;
+mod row_classifier;
+mod scoring;
 mod sound;
 pub mod specification;
 pub mod tokens;
@@ -27,6 +29,8 @@ pub use encoder::Encoder;
 pub use graph::MOST_GRAPH_BYTES;
 pub use inputs::RowInput;
 pub use model::MOST_WIDTH;
+pub use row_classifier::RowClassifier;
+pub use scoring::ScoringGraph;
 
 #[cfg(any(test, feature = "testing"))]
 pub mod fixtures;

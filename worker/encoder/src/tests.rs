@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use crate::error::{EncoderError, RowError};
 use crate::fixtures::{FREE, TestGraph, embedding, linear};
 use crate::specification::EncoderSpec;
-use crate::{Encoder, MOST_WIDTH, RowInput};
+use crate::{Encoder, FrameClassifier, MOST_GRAPH_BYTES, MOST_WIDTH, RowClassifier, RowInput, ScoringGraph};
 
 fn spec(pool: bool, input: &str) -> EncoderSpec {
     let pool = if pool { "pool = \"mean\"\n" } else { "" };
@@ -259,4 +259,68 @@ fn picture_reaches_the_graph_by_channels() {
     std::os::unix::fs::symlink("/etc/hostname", dir.path().join("b.png")).unwrap();
     assert_eq!(encoder.encode(&RowInput::File("b.png")), Err(RowError::Path));
     assert_eq!(encoder.encode(&RowInput::File("/etc/hostname")), Err(RowError::Path));
+}
+
+/// Returns the graph `scores = rows · weights` of two inputs and three outputs, with a dimension for rows in a batch.
+fn stacked_rows() -> TestGraph {
+    TestGraph::default()
+        .input("rows", DataType::FLOAT, &[FREE, FREE, 2])
+        .floats("weights", &[2, 3], &[1.0, 2.0, 3.0, 10.0, 20.0, 30.0])
+        .node("MatMul", &["rows", "weights"], "scores")
+        .output("scores", &[FREE, FREE, 3])
+}
+
+/// Opens a graph that scores rows of two numbers.
+fn open_rows(graph: TestGraph) -> Result<RowClassifier, EncoderError> {
+    RowClassifier::open(ScoringGraph::read(&graph.into_bytes())?, 2)
+}
+
+#[test]
+fn row_has_its_scores_alone_in_either_form() {
+    for graph in [linear(2, 3, &[1.0, 2.0, 3.0, 10.0, 20.0, 30.0]), stacked_rows()] {
+        let classifier = open_rows(graph).unwrap();
+        assert_eq!((classifier.inputs(), classifier.outputs()), (2, 3));
+        assert_eq!(classifier.classify(&[0.5, 2.0]), Ok(vec![20.5, 41.0, 61.5]));
+        assert_eq!(classifier.classify(&[1.0, 0.0]), Ok(vec![1.0, 2.0, 3.0]));
+    }
+    let logarithm = open_rows(single("Log")).unwrap();
+    assert_eq!(logarithm.classify(&[1.0, 1.0]), Ok(vec![0.0, 0.0]));
+    assert_eq!(logarithm.classify(&[1.0, -1.0]), Err(RowError::NotFinite));
+    assert_eq!(logarithm.classify(&[1.0]), Err(RowError::Graph));
+}
+
+#[test]
+fn graph_that_scores_no_rows_is_refused_with_the_reason() {
+    let refuse = |graph: TestGraph| open_rows(graph).unwrap_err().to_string();
+    assert!(refuse(linear(3, 2, &[1.0; 6])).contains("`numbers` has 3 numbers for a row, and the columns give 2"));
+    assert!(refuse(single("Relu").input("more", DataType::FLOAT, &[FREE, 2])).contains("it has 2 inputs"));
+    let mut integers = single("Relu");
+    integers.0.input.clear();
+    assert!(refuse(integers.input("numbers", DataType::INT64, &[FREE, 2])).contains("32-bit floats"));
+    let batch = TestGraph::default()
+        .input("numbers", DataType::FLOAT, &[4, 2])
+        .node("Relu", &["numbers"], "features")
+        .output("features", &[4, 2]);
+    assert!(refuse(batch).contains("a fixed batch of 4 rows"));
+    let mut flat = single("Relu").integers("shape", &[-1]).node("Reshape", &["features", "shape"], "flat");
+    flat.0.output.clear();
+    assert!(refuse(flat.output("flat", &[FREE])).contains("its output is not `[batch, outputs]`"));
+    let mut doubled = single("Relu").node("Concat", &["features", "features"], "both").integer("axis", 0);
+    doubled.0.output.clear();
+    assert!(refuse(doubled.output("both", &[FREE, 2])).contains("its output has 2 rows for one"));
+    let random = refuse(single("RandomNormalLike"));
+    assert!(random.contains("`RandomNormalLike`") && random.contains("random"), "{random}");
+}
+
+#[test]
+fn scoring_graph_states_its_metadata_and_its_form() {
+    let file = linear(2, 3, &[1.0; 6]).into_bytes_with(&[("undertone.columns", "{}"), ("other", "text")]);
+    let graph = ScoringGraph::read(&file).unwrap();
+    assert_eq!((graph.property("undertone.columns"), graph.property("absent")), (Some("{}"), None));
+    assert!(graph.has_plain_rows());
+    let stacked = ScoringGraph::read(&stacked_rows().into_bytes()).unwrap();
+    assert!(!stacked.has_plain_rows());
+    assert_eq!(FrameClassifier::open(stacked).unwrap().classify(&[1.0, 0.0]), Ok(vec![1.0, 2.0, 3.0]));
+    let large = vec![0_u8; MOST_GRAPH_BYTES as usize + 1];
+    assert!(matches!(ScoringGraph::read(&large), Err(EncoderError::TooLarge(_))));
 }

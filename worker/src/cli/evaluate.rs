@@ -9,6 +9,7 @@ use super::table::format_table;
 use super::{CommandFailure, find_dataset};
 use crate::run::evaluation::local::{LocalEvaluation, evaluate};
 use crate::run::evaluation::rows::{RowEvaluation, RowModel};
+use crate::run::evaluation::{EvaluationError, read_columns};
 use crate::site::folder::Folder;
 
 /// The rows of each table; `--json` prints all of them.
@@ -20,12 +21,16 @@ const ROWS: usize = 20;
 /// prints it at this terminal, and neither stores nor sends it.
 #[derive(Debug, Args)]
 pub(super) struct EvaluateCommand {
-    /// The model: a safetensors file of a job, or an ONNX graph that scores the frames of speech.
+    /// The model: a safetensors file of a job, or an ONNX graph that scores the frames of speech or the rows of a table.
     #[arg(value_name = "MODEL")]
     model: PathBuf,
     /// The dataset of this site.
     #[arg(long, value_name = "NAME")]
     dataset: String,
+    /// The columns of an ONNX graph of rows whose file does not name them: JSON with `target`, `features` in the order of the
+    /// graph's inputs, and `rows_per_unit`, as in `columns` of an evaluation job.
+    #[arg(long, value_name = "FILE")]
+    columns: Option<PathBuf>,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -35,11 +40,15 @@ impl EvaluateCommand {
     /// Evaluates the model and prints the result to `out`.
     pub(super) fn run(&self, folder: &Folder, out: &mut dyn Write) -> Result<(), CommandFailure> {
         let dataset = find_dataset(folder, &self.dataset)?;
-        if let Some(mut model) = RowModel::read(&self.model)? {
+        let columns = self.columns.as_deref().map(read_columns).transpose()?;
+        if let Some(mut model) = RowModel::read_evaluated(&self.model, columns.as_ref())? {
             let result = model.evaluate(&dataset, &self.dataset)?;
             let text = if self.json { serde_json::to_string_pretty(&result)? + "\n" } else { format_rows(&result) };
             out.write_all(text.as_bytes())?;
             return Ok(());
+        }
+        if columns.is_some() {
+            return Err(EvaluationError::SpeechColumns.into());
         }
         let result = evaluate(&self.model, &dataset, &self.dataset)?;
         let text = if self.json { serde_json::to_string_pretty(&result)? + "\n" } else { format_result(&result) };
@@ -146,9 +155,11 @@ pub(super) mod tests {
     #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
     use clap::Parser;
+    use undertone_worker_encoder::fixtures::linear;
 
     use crate::cli::{CommandLine, format_error, run_command};
     use crate::run::evaluation::local::PRIVATE;
+    use crate::run::evaluation::tests::rows::write_table;
     use crate::run::evaluation::tests::{model_file, write_dataset};
     use crate::site::folder::Folder;
 
@@ -204,5 +215,29 @@ pub(super) mod tests {
         );
         std::fs::create_dir_all(dir.path().join("site/data/empty")).unwrap();
         assert!(run(dir.path(), &[&model, "--dataset", "empty"]).unwrap_err().contains("no labels"));
+    }
+
+    #[test]
+    fn graph_of_rows_is_measured_by_the_documented_columns() {
+        let page = include_str!("../../../docs/src/explanation/evaluation.md");
+        let columns = page.split("```json").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+        let dir = site();
+        let path = |name: &str| dir.path().join(name).display().to_string();
+        write_table(&dir.path().join("site/data/visits"), 1);
+        std::fs::write(path("graph.onnx"), linear(1, 2, &[0.0, 10.0]).into_bytes()).unwrap();
+        std::fs::write(path("columns.json"), columns).unwrap();
+        std::fs::write(path("damaged.json"), "{}").unwrap();
+        let run_on = |model: &str, dataset: &str, more: &[&str]| {
+            run(dir.path(), &[&[&*path(model), "--dataset", dataset], more].concat())
+        };
+        let text = run_on("graph.onnx", "visits", &["--columns", &path("columns.json")]).unwrap();
+        assert!(text.contains("Predicted column    returns") && text.contains("90.00 %"), "{text}");
+        assert!(
+            run_on("graph.onnx", "visits", &[]).unwrap_err().contains("name them in `columns` of the spec or with")
+        );
+        let damaged = run_on("graph.onnx", "visits", &["--columns", &path("damaged.json")]).unwrap_err();
+        assert!(damaged.contains("--columns has no columns as JSON"), "{damaged}");
+        let speech = run_on("model", "ward", &["--columns", &path("columns.json")]).unwrap_err();
+        assert!(speech.contains("the model reads speech"), "{speech}");
     }
 }

@@ -6,6 +6,7 @@
 //! one vector. The lead computes the report from the average. Scores, counts and metrics of private data leave in no
 //! other way, and are in no log.
 
+mod columns;
 mod error;
 mod evaluated;
 pub mod local;
@@ -31,6 +32,7 @@ use crate::speech::model::gradient::{Engine, Example, Unit};
 use crate::tables::dataset::TableReader;
 use crate::tables::rows::LabelledRows;
 
+pub use columns::read_columns;
 pub use error::EvaluationError;
 use evaluated::EvaluatedModel;
 pub(super) use model_file::find_model;
@@ -108,14 +110,11 @@ fn follow(spec: &Spec, exchange: &mut (impl Averaging + Artifacts)) -> Result<()
         RoundProgress::Untouched if exchange.is_closed(ROUND)? => {}
         RoundProgress::Untouched => {
             let folder = exchange.dataset(id)?;
-            let sum = if let Some(own) = model.row_model() {
-                let columns = rows::find_columns(own)?;
+            let sum = if let Some(columns) = model.columns() {
                 let test = RowTest { model: &model, columns, folder: &folder, name: &name, most: longest };
                 sum_rows(spec, &test, &mut engine, exchange)?
             } else {
-                let dataset = Dataset::open(&folder)
-                    .map_err(|source| EvaluationError::NoLabels { dataset: name.clone(), source })?;
-                model.check_dataset(&dataset)?;
+                let dataset = model.open_dataset(&folder, &name)?;
                 sum_speech(spec, &model, (&dataset, longest), &mut engine, exchange)?
             };
             let clearance = exchange.clear(ROUND)?;
@@ -129,12 +128,9 @@ fn follow(spec: &Spec, exchange: &mut (impl Averaging + Artifacts)) -> Result<()
 
 /// Reads the evaluated model, and checks that it has classes, and each evaluated one.
 fn read_evaluated(spec: &Spec, content: &[u8]) -> Result<EvaluatedModel, EvaluationError> {
-    let model = EvaluatedModel::read(content, read_any_model)?;
-    if let Some(own) = model.row_model() {
-        let columns = rows::find_columns(own)?;
-        if columns.loss() == TrainingLoss::SquaredError {
-            return Err(EvaluationError::NumberTarget(columns.target.name.clone()));
-        }
+    let model = EvaluatedModel::read(content, spec.columns.as_deref(), read_any_model)?;
+    if let Some(columns) = model.columns().filter(|columns| columns.loss() == TrainingLoss::SquaredError) {
+        return Err(EvaluationError::NumberTarget(columns.target.name.clone()));
     }
     check_classes(spec, &model)?;
     Ok(model)
@@ -243,7 +239,7 @@ fn add_unit(sum: &mut HistogramSum, model: &EvaluatedModel, unit: &Unit<'_>, eng
 /// as its size class can have.
 fn slowest_release(size: u64, longest: usize, model: &EvaluatedModel, engine: &mut Engine) -> Duration {
     let frames = longest.clamp(1, TIMED_FRAMES);
-    let value = |i: usize| if model.row_model().is_some() { 0.0 } else { (i % 17) as f32 / 17.0 - 0.5 };
+    let value = |i: usize| if model.columns().is_some() { 0.0 } else { (i % 17) as f32 / 17.0 - 0.5 };
     let features: Vec<f32> = (0..frames * model.inputs()).map(value).collect();
     let labels = vec![0; frames];
     let example = [Example { features: &features, labels: &labels }];

@@ -16,6 +16,8 @@
 //! The target is a boolean or a category (softmax and cross-entropy), or an integer or a real number (squared error, with
 //! the declared range mapped to -1 to 1). A row without a target is not used.
 
+mod limits;
+
 use serde::{Deserialize, Serialize};
 
 use super::{AcousticModel, RecurrentCell, TrainingLoss};
@@ -30,9 +32,9 @@ pub const MOST_ROWS_PER_UNIT: u32 = 1000;
 pub const TARGET_LEVELS: u16 = u16::MAX;
 
 /// The least and the most rows of an embedding: an `f32` represents each of their numbers.
-pub(super) const BUCKETS: (u32, u32) = (2, 1 << 20);
+const BUCKETS: (u32, u32) = (2, 1 << 20);
 /// The most numbers of a vector of an embedding.
-pub(super) const MOST_WIDTH: u32 = 256;
+const MOST_WIDTH: u32 = 256;
 
 /// The embedding of texts: a table of trained vectors, one for all n-grams with the same bucket of their hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,7 +67,8 @@ pub struct RowColumns {
     /// The columns that the model reads, as each table declares them: 1 to 255.
     #[cfg_attr(feature = "openapi", schema(min_items = 1, max_items = 255))]
     pub features: Vec<TableColumn>,
-    /// The most rows of a unit in training: 1 to 1,000. Of a unit with more, the first in the site's keyed order are used.
+    /// The most rows of a unit in training and in an `evaluation` job: 1 to 1,000. Of a unit with more, the first in the
+    /// site's keyed order are used.
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 1000))]
     pub rows_per_unit: u32,
     /// The embedding of the features that are texts. Absent without such features.
@@ -243,7 +246,7 @@ impl AcousticModel {
 }
 
 /// The most columns of features: one column of a table is the target.
-pub(super) const MOST_FEATURES: usize = MOST_COLUMNS - 1;
+const MOST_FEATURES: usize = MOST_COLUMNS - 1;
 
 #[cfg(test)]
 mod tests {
@@ -280,6 +283,23 @@ mod tests {
         let wide = RowColumns { features: vec![column("wide", wide)], ..rows };
         wide.encode_features(&[Some(i64::MAX)], &mut inputs);
         assert_eq!(inputs, [1.0]);
+    }
+
+    #[test]
+    fn documented_row_has_the_documented_inputs() {
+        let page = include_str!("../../../../docs/src/how-to/train-on-tables.md");
+        let rows = rows(ColumnKind::Boolean);
+        let mut inputs = Vec::new();
+        rows.encode_features(&[Some(75), rows.features[1].kind.encode_category("b"), Some(0)], &mut inputs);
+        let [age, a, b, c, smokes] = inputs[..] else { panic!("five inputs: {inputs:?}") };
+        let sentence = format!("the row `75, b, no` has the inputs {age}, {a}, {b}, {c} and {smokes}.");
+        assert!(page.contains(&sentence), "{sentence}");
+        // The code of 2.6 is 5 of 0 to 18.
+        let cost = ColumnKind::Real { least: 0.0, most: 9.0, step: 0.5 };
+        let code = cost.encode_real(2.6);
+        let mut inputs = Vec::new();
+        RowColumns { features: vec![column("cost", cost)], ..rows }.encode_features(&[code], &mut inputs);
+        assert!((inputs[0] - (2.0 * 5.0 / 18.0 - 1.0)).abs() < 1e-6, "{inputs:?}");
     }
 
     #[test]

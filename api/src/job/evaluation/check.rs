@@ -9,6 +9,7 @@ use super::bins::ScoreBins;
 use crate::dataset::{Dataset, DatasetContent, Visibility};
 use crate::job::check::{check_range, find_other_encoder, is_digest};
 use crate::problem::Violation;
+use crate::table::ColumnKind;
 
 /// The most participants in a job, with the lead.
 const MOST_PARTICIPANTS: usize = 100;
@@ -38,6 +39,7 @@ pub(super) fn check(spec: &Spec, datasets: &[Dataset]) -> Vec<Violation> {
     check_range(&mut say, "quorum", f64::from(spec.quorum), 1.0, sites.max(1) as f64);
     check_specificities(spec, &mut say);
     check_participants(spec, datasets, &mut say);
+    check_columns(spec, datasets, &mut say);
     check_classes(spec, datasets, &mut say);
     violations
 }
@@ -109,6 +111,25 @@ fn check_participants(spec: &Spec, datasets: &[Dataset], say: &mut impl FnMut(&s
     }
 }
 
+/// Checks the columns of a graph against the table of each participant.
+fn check_columns(spec: &Spec, datasets: &[Dataset], say: &mut impl FnMut(&str, String)) {
+    let Some(columns) = &spec.columns else { return };
+    let used: Vec<&Dataset> = datasets.iter().filter(|dataset| spec.is_participant(dataset.id)).collect();
+    if let Some(other) = used.iter().find(|dataset| dataset.content != DatasetContent::Table) {
+        let (name, content) = (&other.name, other.content.noun());
+        say("columns", format!("leave them out: `{name}` contains {content}, and columns are those of tables"));
+        return;
+    }
+    for violation in columns.check_for_graph("columns", used) {
+        say(&violation.field, violation.message);
+    }
+    if let ColumnKind::Integer { .. } | ColumnKind::Real { .. } = columns.target.kind {
+        let text = "a boolean or a category: a number has no classes, and a site measures it with `undertone-worker \
+                    evaluate`";
+        say("columns.target", text.to_owned());
+    }
+}
+
 fn check_classes(spec: &Spec, datasets: &[Dataset], say: &mut impl FnMut(&str, String)) {
     if !(1..=MOST_CLASSES).contains(&spec.classes.len()) {
         say("classes", format!("name 1 to {MOST_CLASSES} classes, not {}", spec.classes.len()));
@@ -125,6 +146,10 @@ fn check_classes(spec: &Spec, datasets: &[Dataset], say: &mut impl FnMut(&str, S
         if let Some(dataset) = labelled.find(|dataset| dataset.classes <= *class) {
             let (name, classes) = (&dataset.name, dataset.classes);
             say(&field, format!("`{name}` has the classes 0 to {}, not {class}", classes.saturating_sub(1)));
+        }
+        if let Some(columns) = spec.columns.as_deref().filter(|columns| columns.outputs() <= *class) {
+            let (target, most) = (&columns.target.name, columns.outputs().saturating_sub(1));
+            say(&field, format!("the target `{target}` has the classes 0 to {most}, not {class}"));
         }
     }
     if let Some(first) = sites().next()

@@ -8,8 +8,10 @@ use uuid::Uuid;
 use super::{HISTOGRAMS, MetricError, Spec};
 use crate::dataset::{Dataset, DatasetContent, SizeClass, Visibility, usual_units};
 use crate::id::{DatasetId, LineageId, OrganizationId, WorkerId};
+use crate::job::dp_sgd::{RowColumns, TextEmbedding};
 use crate::job::spec_page::unnamed_fields;
 use crate::job::{DisclosureForm, JobKind as _, Observer, Report as AnyReport, Spec as AnySpec, disclosures};
+use crate::table::{ColumnKind, TableColumn, TableSchema};
 
 /// Returns the documentation's example and the event that it states.
 pub(crate) fn example() -> (Spec, Event) {
@@ -149,13 +151,9 @@ fn server_learns_the_histograms_only() {
     assert!(!list.iter().any(|one| one.form == DisclosureForm::Exact), "{list:?}");
 }
 
-#[test]
-fn tables_are_evaluated_among_tables_for_users() {
-    let spec = changed(|spec| {
-        spec.unit = PrivacyUnit::User;
-        spec.classes = vec![0, 1];
-    });
-    let tables = datasets().map(|dataset| Dataset {
+/// Returns both datasets as tables, whose schemas the server does not know.
+fn tables() -> [Dataset; 2] {
+    datasets().map(|dataset| Dataset {
         content: DatasetContent::Table,
         inputs: 0,
         classes: 0,
@@ -163,7 +161,16 @@ fn tables_are_evaluated_among_tables_for_users() {
         users: Some(SizeClass(200)),
         units: vec![PrivacyUnit::User],
         ..dataset
+    })
+}
+
+#[test]
+fn tables_are_evaluated_among_tables_for_users() {
+    let spec = changed(|spec| {
+        spec.unit = PrivacyUnit::User;
+        spec.classes = vec![0, 1];
     });
+    let tables = tables();
     assert_eq!(spec.check(&tables), Vec::new());
     assert_eq!(spec.units(&tables[1]), 200, "all users of a table");
     let [lead, site] = tables;
@@ -174,4 +181,64 @@ fn tables_are_evaluated_among_tables_for_users() {
     let messages: Vec<_> = spec.check(&queries).into_iter().map(|violation| violation.message).collect();
     let refused = messages.iter().filter(|message| message.contains("on speech or on tables"));
     assert_eq!(refused.count(), 2, "{messages:?}");
+}
+
+/// Returns the first violation of a job on a graph of rows after a change of its columns.
+fn column_violation(change: impl FnOnce(&mut RowColumns)) -> Option<(String, String)> {
+    let column = |name: &str, kind| TableColumn { name: name.to_owned(), kind };
+    let declared = vec![
+        column("age", ColumnKind::Integer { least: 0, most: 100 }),
+        column("cost", ColumnKind::Real { least: 0.0, most: 9.0, step: 0.5 }),
+        column("note", ColumnKind::Text { most_grams: 8, characters: false }),
+        column("returns", ColumnKind::Boolean),
+    ];
+    let mut columns =
+        RowColumns { target: declared[3].clone(), features: vec![declared[0].clone()], rows_per_unit: 4, text: None };
+    change(&mut columns);
+    let schema = TableSchema { unit_column: "patient".to_owned(), columns: declared, encoder: None };
+    let tables = tables().map(|dataset| Dataset { table: Some(schema.clone()), ..dataset });
+    let spec = changed(|spec| {
+        (spec.unit, spec.classes, spec.columns) = (PrivacyUnit::User, vec![1], Some(Box::new(columns)));
+    });
+    spec.check(&tables).into_iter().next().map(|violation| (violation.field, violation.message))
+}
+
+#[test]
+fn columns_of_a_graph_are_checked_against_each_table() {
+    assert_eq!(column_violation(|_| ()), None);
+    let real = ColumnKind::Real { least: 0.0, most: 9.0, step: 0.5 };
+    let text = ColumnKind::Text { most_grams: 8, characters: false };
+    type ColumnChange = fn(&mut RowColumns, ColumnKind);
+    let cases: [(&str, &str, ColumnKind, ColumnChange); 7] = [
+        ("features.0", "no column `weight`", real.clone(), |columns, _| columns.features[0].name = "weight".to_owned()),
+        ("features.0", "another kind or range", real.clone(), |columns, kind| columns.features[0].kind = kind),
+        ("target", "a number has no classes", real.clone(), |columns, kind| {
+            columns.target = TableColumn { name: "cost".to_owned(), kind };
+        }),
+        ("features.1", "computes the hashes", text, |columns, kind| {
+            columns.features.push(TableColumn { name: "note".to_owned(), kind });
+        }),
+        ("text", "leave it out", real.clone(), |columns, _| {
+            columns.text = Some(TextEmbedding { buckets: 8, width: 4 });
+        }),
+        ("rows_per_unit", "from 1 to 1000", real.clone(), |columns, _| columns.rows_per_unit = 0),
+        ("features", "1 to 255 columns", real, |columns, _| columns.features.clear()),
+    ];
+    for (field, words, kind, change) in cases {
+        let (path, message) = column_violation(|columns| change(columns, kind)).expect(words);
+        assert!(path == format!("spec.columns.{field}") && message.contains(words), "{path}: {message}");
+    }
+}
+
+#[test]
+fn columns_need_tables_and_bound_the_classes() {
+    let column = |name: &str| TableColumn { name: name.to_owned(), kind: ColumnKind::Boolean };
+    let columns =
+        RowColumns { target: column("returns"), features: vec![column("smokes")], rows_per_unit: 1, text: None };
+    let spec = changed(|spec| spec.columns = Some(Box::new(columns)));
+    assert_eq!(fields(&spec), ["spec.columns", "spec.classes.0"], "class 2 of a target of two values");
+    let text = serde_json::to_string(&spec).unwrap();
+    assert_eq!(serde_json::from_str::<Spec>(&text).unwrap(), spec);
+    let plain = serde_json::to_string(&example().0).unwrap();
+    assert!(!plain.contains("columns"), "a spec without columns keeps its digest: {plain}");
 }

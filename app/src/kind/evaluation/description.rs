@@ -2,6 +2,7 @@
 
 use undertone_api::id::DatasetId;
 use undertone_api::job::Charge;
+use undertone_api::job::dp_sgd::RowColumns;
 use undertone_api::job::evaluation::Spec;
 
 use crate::words;
@@ -38,6 +39,9 @@ pub(super) fn list_facts(spec: &Spec) -> Vec<(&'static str, String)> {
             ),
         ),
     ];
+    if let Some(columns) = &spec.columns {
+        facts.push(("Columns", describe_columns(columns)));
+    }
     if !points.is_empty() {
         facts.push(("Specificities", points.join(", ")));
     }
@@ -45,6 +49,17 @@ pub(super) fn list_facts(spec: &Spec) -> Vec<(&'static str, String)> {
         facts.push(("Accuracy", "also the share of units whose class is the model’s first choice".to_owned()));
     }
     facts
+}
+
+/// Describes the columns of a graph.
+fn describe_columns(columns: &RowColumns) -> String {
+    format!(
+        "the graph predicts {} from {} ({}); at most {} of each unit",
+        columns.target.name,
+        words::plural(columns.features.len() as u64, "column"),
+        words::plural(columns.inputs().into(), "input"),
+        words::plural(columns.rows_per_unit.into(), "row"),
+    )
 }
 
 fn describe_classes(spec: &Spec) -> String {

@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 use undertone_api::dataset::{Dataset, DatasetContent, Visibility};
 use undertone_api::id::{ConsortiumId, DatasetId};
+use undertone_api::job::dp_sgd::RowColumns;
 use undertone_api::job::evaluation::{Party, ScoreBins, Spec};
 use undertone_api::problem::Violation;
 use undertone_privacy::{NoiseMultiplier, PrivacyUnit};
@@ -37,6 +38,9 @@ pub struct EvaluationPlan {
     /// SHA-256 of the model's file.
     #[serde(default)]
     pub model: String,
+    /// The columns of an ONNX graph of rows, as JSON; empty for a file that names its columns, and for speech.
+    #[serde(default)]
+    pub columns: String,
     /// The private test sets.
     pub parts: Vec<EvaluationPart>,
     /// The evaluated classes, separated by commas.
@@ -83,6 +87,7 @@ impl EvaluationPlan {
             unit,
             lead: lead.id,
             model: String::new(),
+            columns: String::new(),
             parts: private.iter().map(part).collect(),
             classes: "1".to_owned(),
             noise: NOISE,
@@ -117,6 +122,10 @@ impl EvaluationPlan {
     pub(super) fn spec(&self) -> Result<Spec, Vec<Violation>> {
         let mut violations = Vec::new();
         let mut say = |field: &str, message: String| violations.push(Violation::new(format!("spec.{field}"), message));
+        let columns = self.parse_columns();
+        if let Err(error) = &columns {
+            say("columns", format!("enter columns as JSON, with `target`, `features` and `rows_per_unit`: {error}"));
+        }
         let classes = parse_list(&self.classes);
         if classes.is_none() {
             say("classes", "enter numbers separated by commas, such as 1, 4".to_owned());
@@ -133,8 +142,8 @@ impl EvaluationPlan {
         if !(seconds >= 0.0 && seconds <= f64::from(u32::MAX)) {
             say("deadline_seconds", "enter hours, such as 24".to_owned());
         }
-        let (Some(classes), Some(specificities), Ok(noise_multiplier), true) =
-            (classes, specificities, noise, violations.is_empty())
+        let (Ok(columns), Some(classes), Some(specificities), Ok(noise_multiplier), true) =
+            (columns, classes, specificities, noise, violations.is_empty())
         else {
             return Err(violations);
         };
@@ -142,6 +151,7 @@ impl EvaluationPlan {
         Ok(Spec {
             unit: self.unit,
             model: self.model.trim().to_ascii_lowercase(),
+            columns,
             participants: std::iter::once(self.lead).chain(sites).map(|dataset| Party { dataset }).collect(),
             classes,
             noise_multiplier,
@@ -153,6 +163,14 @@ impl EvaluationPlan {
         })
     }
 
+    /// Parses the columns, if there are some.
+    fn parse_columns(&self) -> serde_json::Result<Option<Box<RowColumns>>> {
+        match self.columns.trim() {
+            "" => Ok(None),
+            text => serde_json::from_str(text).map(Some),
+        }
+    }
+
     /// Converts a spec into a plan; `first` is the plan of the datasets, which provides all values that the spec lacks.
     pub(super) fn from_spec(title: &str, spec: &Spec, first: &Self) -> Self {
         let joins = |dataset: DatasetId| spec.is_participant(dataset) && !spec.is_lead(dataset);
@@ -162,6 +180,7 @@ impl EvaluationPlan {
             unit: spec.unit,
             lead: spec.participants.first().map_or(first.lead, |party| party.dataset),
             model: spec.model.clone(),
+            columns: spec.columns.as_deref().map_or_else(String::new, write_columns),
             parts: first
                 .parts
                 .iter()
@@ -177,6 +196,11 @@ impl EvaluationPlan {
             hours: f64::from(spec.deadline_seconds) / 3600.0,
         }
     }
+}
+
+/// Writes columns as the form shows them.
+fn write_columns(columns: &RowColumns) -> String {
+    serde_json::to_string_pretty(columns).unwrap_or_default()
 }
 
 /// Parses numbers separated by commas; an empty text has none.

@@ -16,7 +16,9 @@ use super::is_evaluated;
 use super::plan::EvaluationPlan;
 use crate::component::said::VisibilityMark;
 use crate::fault::Fault;
-use crate::kind::field::{form_options, form_word, render_checkbox, render_choice, render_line, render_number};
+use crate::kind::field::{
+    form_options, form_word, render_checkbox, render_choice, render_line, render_number, render_text,
+};
 use crate::kind::priced_form::PricedForm;
 use crate::kind::submission::PlanSubmission;
 use crate::path;
@@ -29,6 +31,8 @@ const WORD: &str = "evaluation";
 pub(super) const SAVE: &str = "/ui/draft-evaluation";
 /// The form's id, to which fields outside it refer.
 pub(super) const FORM: &str = "plan-evaluation";
+/// An example of columns.
+const COLUMNS: &str = r#"{ "target": { "name": "returns", "kind": "boolean" }, "features": [{ "name": "age", "kind": "integer", "least": 0, "most": 100 }], "rows_per_unit": 10 }"#;
 
 /// Proposes a plan, and with it the draft from which it was opened; returns the new job's address.
 ///
@@ -110,6 +114,7 @@ fn render_job(plan: &EvaluationPlan, datasets: &[Dataset]) -> AnyView {
         (PrivacyUnit::Speaker, "speaker: all recordings of one person"),
         (PrivacyUnit::User, "user: all records with one id in the owner's column"),
     ]);
+    let has_columns = !plan.columns.is_empty();
     view! {
         <fieldset>
             <legend>"Job"</legend>
@@ -118,6 +123,11 @@ fn render_job(plan: &EvaluationPlan, datasets: &[Dataset]) -> AnyView {
             {render_line("evaluation[model]".to_owned(), "SHA-256 of the model’s file", plan.model.clone(), "64 hex digits", true)}
             <p class="hint">"Download the model from its job, and put the file into the folder "<code>"models/"</code>" of the lead’s site. The list of files of a job has the digests. A model of rows is evaluated on tables, and one of speech on speech."</p>
             {render_choice("evaluation[unit]".to_owned(), "Protected unit", &form_word(&plan.unit), units)}
+            <details open=has_columns>
+                <summary>"ONNX graph of rows"</summary>
+                {render_text("evaluation[columns]", "Columns: the target and the features, as the tables declare them", plan.columns.clone(), COLUMNS, 6)}
+                <p class="hint">"Leave it empty for a model of a job and for its exported graph: their files name the columns. The features are in the order of the graph’s inputs."</p>
+            </details>
         </fieldset>
     }
     .into_any()

@@ -65,6 +65,31 @@ fn planned_spec_opens_as_its_plan() {
     }
 }
 
+/// Returns a plan of a graph on tables, with the columns as a person enters them.
+fn row_plan(columns: &str) -> EvaluationPlan {
+    let mut plan = EvaluationPlan::first(&example::tables()).unwrap();
+    (plan.model, plan.columns) = ("ab".repeat(32), columns.to_owned());
+    plan
+}
+
+#[test]
+fn columns_of_a_graph_are_entered_as_json() {
+    let plan = row_plan(
+        r#" {"target":{"name":"returns","kind":"boolean"},"features":[{"name":"age","kind":"integer","least":0,"most":100}],"rows_per_unit":4}"#,
+    );
+    let spec = plan.spec().unwrap();
+    assert_eq!(spec.check(&example::tables()), Vec::new());
+    let opened = EvaluationPlan::from_spec("", &spec, &EvaluationPlan::first(&example::tables()).unwrap());
+    assert_eq!(opened.spec().unwrap(), spec);
+    let link = opened.link(CONSORTIUM);
+    assert_eq!(EvaluationPlan::from_query(link.split_once('?').unwrap().1), Some(opened));
+    let facts = list_facts(&spec);
+    let (_, text) = facts.iter().find(|(term, _)| *term == "Columns").unwrap();
+    assert_eq!(text, "the graph predicts returns from 1 column (1 input); at most 4 rows of each unit");
+    let violations = row_plan(r#"{"target":"returns"}"#).spec().unwrap_err();
+    assert!(violations[0].field == "spec.columns" && violations[0].message.contains("as JSON"), "{violations:?}");
+}
+
 #[test]
 fn plan_link_round_trips() {
     let plan = plan(|plan| (plan.title, plan.accuracy) = ("what, & why?".to_owned(), true));
@@ -146,6 +171,7 @@ async fn form_has_every_field_without_a_script() {
         "action=\"/ui/propose-evaluation\"",
         "formaction=\"/ui/draft-evaluation\"",
         "name=\"evaluation[model]\"",
+        "name=\"evaluation[columns]\"",
         "name=\"evaluation[parts][0][joins]\"",
         "name=\"evaluation[classes]\"",
         "name=\"evaluation[noise]\"",

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 
 use undertone_api::job::evaluation::MetricError;
+use undertone_api::problem::Violation;
+use undertone_onnx::COLUMNS_PROPERTY;
 use undertone_worker_encoder::error::EncoderError;
 
 use crate::dp::clip::ClipError;
@@ -47,13 +49,51 @@ pub enum EvaluationError {
     },
     /// The file is a graph where a model of the product is needed.
     #[error(
-        "the model is an ONNX graph, which can be evaluated on speech and not used otherwise: use a safetensors file of an \
-         Undertone job"
+        "the model is an ONNX graph, which can be evaluated and not used otherwise: use a safetensors file of an Undertone \
+         job"
     )]
     Graph,
     /// The file is a graph that cannot be evaluated.
     #[error("the ONNX graph cannot be evaluated: {0}")]
     RefusedGraph(#[source] EncoderError),
+    /// A graph reads rows, and nothing names their columns.
+    #[error(
+        "the ONNX graph reads the rows of a table, and nothing names their columns: name them in `columns` of the spec or \
+         with `--columns`, or store them in the graph as `{COLUMNS_PROPERTY}`"
+    )]
+    UnnamedColumns,
+    /// A text holds no columns.
+    #[error("{origin} has no columns as JSON, with `target`, `features` and `rows_per_unit`: {source}")]
+    ColumnsFormat {
+        /// The argument, or the entry of the graph.
+        origin: &'static str,
+        /// The reason.
+        source: serde_json::Error,
+    },
+    /// The columns of a graph are out of their limits.
+    #[error("the columns of the ONNX graph cannot be used: {field}: {message}", field = .0.field, message = .0.message)]
+    InvalidColumns(Violation),
+    /// The file of the model names its columns, and the spec or the command names other ones.
+    #[error(
+        "the model's file names its columns, and `columns` of the spec or `--columns` names other ones: leave these out"
+    )]
+    OtherNames,
+    /// Columns are named for a model of speech.
+    #[error("the model reads speech, which has no columns: leave out `columns` of the spec or `--columns`")]
+    SpeechColumns,
+    /// A graph gives another number of scores than its target has values.
+    #[error(
+        "the ONNX graph gives {outputs} scores for a row, and the target `{target}` needs {expected}: one for each value in \
+         their declared order, or 1 for a number"
+    )]
+    Outputs {
+        /// The predicted column.
+        target: String,
+        /// The scores of a row.
+        outputs: usize,
+        /// The values of the target, or 1 for a number.
+        expected: usize,
+    },
     /// The model reads rows of tables.
     #[error(
         "the model reads rows of tables, not speech: use it with `undertone-worker evaluate` or `predict` on a table"

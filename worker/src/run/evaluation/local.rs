@@ -10,7 +10,7 @@ use super::error::EvaluationError;
 use super::evaluated::EvaluatedModel;
 use super::model_file::{digest_file, read_site_model};
 use crate::dp::class_logits::ClassLogits;
-use crate::speech::dataset::{Dataset, Split};
+use crate::speech::dataset::Split;
 use crate::speech::model::gradient::{Engine, Example};
 
 /// The groups of confidence.
@@ -107,10 +107,8 @@ pub struct LocalEvaluation {
 pub fn evaluate(model: &Path, folder: &Path, name: &str) -> Result<LocalEvaluation, EvaluationError> {
     let content = std::fs::read(model).map_err(|source| EvaluationError::File { path: model.to_owned(), source })?;
     let digest = digest_file(&content);
-    let model = EvaluatedModel::read(&content, read_site_model)?;
-    let dataset =
-        Dataset::open(folder).map_err(|source| EvaluationError::NoLabels { dataset: name.to_owned(), source })?;
-    model.check_dataset(&dataset)?;
+    let model = EvaluatedModel::read(&content, None, read_site_model)?;
+    let dataset = model.open_dataset(folder, name)?;
     let split = super::choose_split(&dataset);
     let utterances = dataset.split(split);
     if utterances.is_empty() {

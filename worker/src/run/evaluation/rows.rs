@@ -1,9 +1,8 @@
-//! A model of rows at a site: its exact evaluation on a table, and its predictions for the rows of a file.
+//! A model of rows at a site: its exact evaluation on a table, also of a graph, and its predictions for the rows of a file.
 //!
 //! The results are as private as the rows. They go to the site's terminal or to a file of the site, and no job and no message
 //! contains them.
 
-use std::collections::HashSet;
 use std::io::Write;
 use std::path::Path;
 
@@ -12,11 +11,12 @@ use undertone_api::job::dp_sgd::{RowColumns, TrainingLoss, level_value};
 use undertone_api::table::TableSchema;
 
 use super::error::EvaluationError;
+use super::evaluated::EvaluatedModel;
 use super::local::PRIVATE;
-use super::model_file::{digest_file, read_any_model};
+use super::model_file::{digest_file, is_graph, read_any_model};
 use crate::dp::class_logits::ClassLogits;
+use crate::speech::model::ModelError;
 use crate::speech::model::gradient::{Engine, Example};
-use crate::speech::model::{Model, ModelError};
 use crate::tables::dataset::TableReader;
 use crate::tables::quarantine::RejectReason;
 use crate::tables::rows::LabelledRows;
@@ -76,37 +76,49 @@ pub struct PredictionCounts {
     pub rejected: u64,
 }
 
-/// A model of rows with the columns that it reads.
+/// A model of rows, or an evaluated graph of rows, with the columns that it reads.
 pub struct RowModel {
     digest: String,
-    model: Model,
+    model: EvaluatedModel,
     columns: RowColumns,
     engine: Engine,
 }
 
 impl RowModel {
-    /// Reads a model of rows; `None` for a model of speech or a graph.
+    /// Reads a model of rows of the product; `None` for a model of speech.
     ///
     /// # Errors
-    /// [`EvaluationError`] if the file is no model, or its columns do not fit its layers.
+    /// [`EvaluationError`] if the file is no model, or its columns do not fit its layers; [`EvaluationError::Graph`] for an
+    /// ONNX graph, because it gives no prediction for a row that it cannot score.
     pub fn read(path: &Path) -> Result<Option<Self>, EvaluationError> {
-        let content = std::fs::read(path).map_err(|source| EvaluationError::File { path: path.to_owned(), source })?;
-        let model = match read_any_model(&content) {
-            Ok(model) if model.shape().dense => model,
-            // Models of speech alone are personalized, and graphs score frames of speech.
-            Ok(_) | Err(EvaluationError::Architecture(ModelError::Personal) | EvaluationError::Graph) => {
-                return Ok(None);
-            }
+        let content = read_file(path)?;
+        if is_graph(&content) { Err(EvaluationError::Graph) } else { Self::from_content(&content, None) }
+    }
+
+    /// Reads a model of rows, or a graph of rows for an evaluation; `None` for a model of speech. `named` are the columns of
+    /// a graph whose file does not name them.
+    ///
+    /// # Errors
+    /// [`EvaluationError`] if the file is no model, the graph is refused, or the columns do not fit.
+    pub fn read_evaluated(path: &Path, named: Option<&RowColumns>) -> Result<Option<Self>, EvaluationError> {
+        Self::from_content(&read_file(path)?, named)
+    }
+
+    fn from_content(content: &[u8], named: Option<&RowColumns>) -> Result<Option<Self>, EvaluationError> {
+        let model = match EvaluatedModel::read(content, named, read_any_model) {
+            Ok(model) => model,
+            // Models of speech alone are personalized.
+            Err(EvaluationError::Architecture(ModelError::Personal)) => return Ok(None),
             Err(error) => return Err(error),
         };
-        let columns = find_columns(&model)?.clone();
-        Ok(Some(Self { digest: digest_file(&content), model, columns, engine: Engine::new() }))
+        let Some(columns) = model.columns().cloned() else { return Ok(None) };
+        Ok(Some(Self { digest: digest_file(content), model, columns, engine: Engine::new() }))
     }
 
     /// Evaluates the model on the rows of a table that have a target.
     ///
     /// # Errors
-    /// [`EvaluationError::Table`] if the table cannot be read or declares a column otherwise than the model, and
+    /// [`EvaluationError::Table`] if the table cannot be read, lacks a column or declares it otherwise than the model, and
     /// [`EvaluationError::NoTargets`] without rows.
     pub fn evaluate(&mut self, folder: &Path, name: &str) -> Result<RowEvaluation, EvaluationError> {
         let table = TableReader::open(folder)
@@ -120,8 +132,8 @@ impl RowModel {
             .map(|unit| rows.unit(unit))
             .map(|(features, labels)| Example { features, labels })
             .collect();
-        let outputs = self.model.shape().classes;
-        self.engine.classify(&self.model, &examples, &mut |number, scores| {
+        let outputs = self.model.classes();
+        self.model.classify(&mut self.engine, &examples, &mut |number, scores| {
             for (scores, label) in scores.chunks_exact(outputs).zip(examples[number].labels) {
                 sums.add(scores, *label);
             }
@@ -185,10 +197,10 @@ impl RowModel {
         let mut scores = Vec::new();
         if usable > 0 {
             let example = [Example { features: &batch.features, labels: &vec![0; usable] }];
-            self.engine.classify(&self.model, &example, &mut |_, own| scores.extend_from_slice(own));
+            self.model.classify(&mut self.engine, &example, &mut |_, own| scores.extend_from_slice(own));
         }
         let is_number = self.columns.loss() == TrainingLoss::SquaredError;
-        let mut predictions = scores.chunks_exact(self.model.shape().classes);
+        let mut predictions = scores.chunks_exact(self.model.classes());
         for (line, problem) in batch.lines.drain(..) {
             // Rows that cannot be used were not in the pass.
             let scores = if problem.is_none() { predictions.next() } else { None };
@@ -213,12 +225,8 @@ impl RowModel {
     }
 }
 
-/// Returns the columns that a model of rows reads.
-pub(super) fn find_columns(model: &Model) -> Result<&RowColumns, EvaluationError> {
-    let columns = model.usage().rows.as_deref().ok_or(EvaluationError::NoColumns)?;
-    let shape = model.shape();
-    let fits = columns.inputs() as usize == shape.inputs && columns.outputs() as usize == shape.classes;
-    if fits && has_valid_columns(columns) { Ok(columns) } else { Err(EvaluationError::OtherColumns) }
+fn read_file(path: &Path) -> Result<Vec<u8>, EvaluationError> {
+    std::fs::read(path).map_err(|source| EvaluationError::File { path: path.to_owned(), source })
 }
 
 /// Returns the codes of a row's features.
@@ -237,17 +245,6 @@ struct PredictionBatch {
     features: Vec<f32>,
     /// The line of each row, and the reason why it cannot be used.
     lines: Vec<(u64, Option<String>)>,
-}
-
-/// Returns whether each column of a file is one that a table can declare.
-fn has_valid_columns(columns: &RowColumns) -> bool {
-    let all = columns.columns();
-    let names: HashSet<&str> = all.iter().map(|column| column.name.as_str()).collect();
-    let mut unit_column = "unit".to_owned();
-    while names.contains(unit_column.as_str()) {
-        unit_column.push('_');
-    }
-    !columns.features.is_empty() && TableSchema { unit_column, columns: all, encoder: None }.check("rows").is_empty()
 }
 
 /// Quotes a cell of CSV if it needs it.

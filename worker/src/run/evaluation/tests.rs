@@ -2,7 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod graph;
-mod rows;
+mod row_graph;
+pub(crate) mod rows;
 
 use std::path::Path;
 
@@ -83,6 +84,7 @@ impl TestEvaluation {
         let mut spec = Spec {
             unit: PrivacyUnit::Record,
             model: digest_file(file),
+            columns: None,
             participants: (0..PARTICIPANTS).map(|index| Party { dataset: dataset(index) }).collect(),
             classes: vec![1, 3],
             noise_multiplier: NoiseMultiplier::new(1.0 / 1024.0).unwrap(),

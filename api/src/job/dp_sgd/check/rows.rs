@@ -1,16 +1,12 @@
 //! Limits of a model of rows of tables.
 
-use std::collections::HashSet;
-
 use undertone_privacy::PrivacyUnit;
 
-use super::{check_range, find_dataset};
+use super::find_dataset;
 use crate::dataset::Dataset;
 use crate::job::JobKind as _;
 use crate::job::check::find_other_encoder;
-use crate::job::dp_sgd::rows::{BUCKETS, MOST_FEATURES, MOST_ROW_INPUTS, MOST_ROWS_PER_UNIT, MOST_WIDTH, RowColumns};
-use crate::job::dp_sgd::{Spec, TrainingLoss};
-use crate::table::{ColumnKind, TableColumn};
+use crate::job::dp_sgd::{RowColumns, Spec, TrainingLoss};
 
 /// Checks the columns, the layers and the unit of a model of rows against the tables of the job.
 pub(super) fn check(spec: &Spec, rows: &RowColumns, datasets: &[Dataset], say: &mut impl FnMut(&str, String)) {
@@ -27,7 +23,11 @@ pub(super) fn check(spec: &Spec, rows: &RowColumns, datasets: &[Dataset], say: &
     if model.layers == 0 && model.normalize {
         say("model.normalize", "a linear model has no hidden layer to normalize: leave it out".to_owned());
     }
-    check_loss(spec, rows, say);
+    if rows.has_target_kind() && model.loss != rows.loss() {
+        let name = if rows.loss() == TrainingLoss::SquaredError { "squared_error" } else { "cross_entropy" };
+        let kind = rows.target.kind.label();
+        say("model.loss", format!("`{name}` for a target of kind {kind}"));
+    }
     if model.classes.is_some_and(|classes| classes != rows.outputs()) {
         let outputs = rows.outputs();
         say("model.classes", format!("the target gives {outputs} outputs; give that number, or leave it out"));
@@ -35,93 +35,13 @@ pub(super) fn check(spec: &Spec, rows: &RowColumns, datasets: &[Dataset], say: &
     if spec.audit.is_some_and(|audit| audit.recordings > 0) {
         say("audit.recordings", "0 for a model of rows: its canaries are gradients alone".to_owned());
     }
-    let most = f64::from(MOST_ROWS_PER_UNIT);
-    check_range(say, "model.rows.rows_per_unit", f64::from(rows.rows_per_unit), 1.0, most);
-    check_text(rows, say);
-    check_columns(spec, rows, datasets, say);
-}
-
-/// Checks that there is an embedding if and only if a feature is a text, and its size.
-fn check_text(rows: &RowColumns, say: &mut impl FnMut(&str, String)) {
-    match rows.text {
-        Some(_) if rows.texts() == 0 => {
-            say("model.rows.text", "an embedding is for features of kind text: leave it out".to_owned());
-        }
-        None if rows.texts() > 0 => {
-            say("model.rows.text", "a feature of kind text needs `buckets` and `width` of its embedding".to_owned());
-        }
-        None => {}
-        Some(text) => {
-            let (least, most) = BUCKETS;
-            check_range(say, "model.rows.text.buckets", text.buckets.into(), least.into(), most.into());
-            check_range(say, "model.rows.text.width", text.width.into(), 1.0, MOST_WIDTH.into());
-        }
+    let tables: Vec<&Dataset> = spec.datasets().into_iter().filter_map(|(id, _)| find_dataset(datasets, id)).collect();
+    for violation in rows.check("model.rows", tables.iter().copied()) {
+        say(&violation.field, violation.message);
     }
-}
-
-/// Checks that the loss suits the target.
-fn check_loss(spec: &Spec, rows: &RowColumns, say: &mut impl FnMut(&str, String)) {
-    if let kind @ (ColumnKind::Date { .. } | ColumnKind::Key { .. } | ColumnKind::Text { .. }) = &rows.target.kind {
-        let kind = kind.label();
-        say("model.rows.target", format!("a boolean, a category, an integer or a real number, not a {kind}"));
-        return;
-    }
-    if spec.model.loss != rows.loss() {
-        let name = if rows.loss() == TrainingLoss::SquaredError { "squared_error" } else { "cross_entropy" };
-        let kind = rows.target.kind.label();
-        say("model.loss", format!("`{name}` for a target of kind {kind}"));
-    }
-    if rows.outputs() < 2 && rows.loss() == TrainingLoss::CrossEntropy {
-        say("model.rows.target", "a category with at least two values: one value leaves nothing to predict".to_owned());
-    }
-}
-
-/// Checks the columns alone, and that each table of the job declares them alike.
-fn check_columns(spec: &Spec, rows: &RowColumns, datasets: &[Dataset], say: &mut impl FnMut(&str, String)) {
-    let count = rows.features.len();
-    if !(1..=MOST_FEATURES).contains(&count) {
-        say("model.rows.features", format!("1 to {MOST_FEATURES} columns, not {count}"));
-        return;
-    }
-    let features = rows.features.iter().enumerate();
-    let columns = features.map(|(index, column)| (format!("model.rows.features.{index}"), column));
-    let mut names = HashSet::new();
-    for (path, column) in std::iter::once(("model.rows.target".to_owned(), &rows.target)).chain(columns) {
-        if !names.insert(&column.name) {
-            say(&format!("{path}.name"), "each column is named once, as the target or as a feature".to_owned());
-        } else if let Some((field, text)) = column.find_problem() {
-            say(&format!("{path}.{field}"), text);
-        } else if let ColumnKind::Key { .. } = column.kind {
-            say(&path, "another column: a key has no number, so no model reads it".to_owned());
-        } else if let Some(problem) = find_difference(spec, column, datasets) {
-            say(&path, problem);
-        }
-    }
-    let tables = spec.datasets().into_iter().filter_map(|(id, _)| find_dataset(datasets, id));
     if let Some(problem) = find_other_encoder(tables) {
         say("participants", problem);
     }
-    let inputs = rows.inputs();
-    if inputs > MOST_ROW_INPUTS {
-        say(
-            "model.rows.features",
-            format!(
-                "their values give {inputs} inputs; at most {MOST_ROW_INPUTS}: leave out the columns with most values"
-            ),
-        );
-    }
-}
-
-/// Returns the first difference between a column and the declaration of a table of the job.
-fn find_difference(spec: &Spec, column: &TableColumn, datasets: &[Dataset]) -> Option<String> {
-    let name = &column.name;
-    let tables = spec.datasets().into_iter().filter_map(|(id, _)| find_dataset(datasets, id));
-    let mut tables = tables.filter_map(|dataset| Some((&dataset.name, dataset.table.as_ref()?)));
-    tables.find_map(|(site, table)| match table.find_column(name) {
-        Some((_, kind)) if *kind == column.kind => None,
-        Some(_) => Some(format!("`{site}` declares column `{name}` with another kind or range; all tables must agree")),
-        None => Some(format!("`{site}` has no column `{name}`")),
-    })
 }
 
 #[cfg(test)]

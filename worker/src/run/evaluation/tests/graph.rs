@@ -15,8 +15,8 @@ fn graph_file() -> Vec<u8> {
 
 #[test]
 fn graph_has_the_scores_of_its_model() {
-    let own = EvaluatedModel::read(&model_file(4), read_any_model).unwrap();
-    let graph = EvaluatedModel::read(&graph_file(), read_any_model).unwrap();
+    let own = EvaluatedModel::read(&model_file(4), None, read_any_model).unwrap();
+    let graph = EvaluatedModel::read(&graph_file(), None, read_any_model).unwrap();
     assert_eq!((graph.inputs(), graph.classes()), (own.inputs(), own.classes()));
     let features: Vec<f32> = (0..3 * 40).map(|i| (i % 11) as f32 / 11.0 - 0.4).collect();
     let example = [Example { features: &features, labels: &[0; 40] }];
@@ -56,12 +56,18 @@ fn job_and_command_measure_a_graph_as_its_model() {
 
 #[test]
 fn graphs_that_are_no_classifiers_of_frames_are_refused_with_the_reason() {
-    let refuse = |content: &[u8]| EvaluatedModel::read(content, read_any_model).err().unwrap().to_string();
+    let refuse = |content: &[u8]| EvaluatedModel::read(content, None, read_any_model).err().unwrap().to_string();
     assert!(refuse(b"\x08\x07\x12\x07pytorch").contains("the ONNX graph cannot be evaluated"));
     let loops = refuse(&TestGraph::default().node("Loop", &[], "scores").into_bytes());
     assert!(loops.contains("`Loop`"), "{loops}");
-    let rows = refuse(&linear(3, 4, &[0.5; 12]).into_bytes());
-    assert!(rows.contains("[batch, frames, coefficients]"), "{rows}");
+    // A fixed number of frames: `[batch, 3, 3]`.
+    let mut fixed = linear(3, 4, &[0.5; 12]);
+    let tensor = fixed.0.input[0].r#type.as_mut().and_then(|kind| kind.tensor_type.as_mut()).unwrap();
+    let sizes = &mut tensor.shape.as_mut().unwrap().dim;
+    let size = sizes[1].clone();
+    sizes.push(size);
+    let form = refuse(&fixed.into_bytes());
+    assert!(form.contains("[batch, frames, coefficients]"), "{form}");
     let folder = tempfile::tempdir().unwrap();
     let (model, speech) = (folder.path().join("graph"), folder.path().join("speech"));
     std::fs::write(&model, undertone_onnx::convert(&model_file(3)).unwrap()).unwrap();

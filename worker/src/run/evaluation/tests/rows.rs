@@ -16,7 +16,7 @@ use crate::tables::source::SourceOptions;
 /// Patients of a site.
 const PATIENTS: u32 = 40;
 
-fn columns(target: ColumnKind) -> RowColumns {
+pub(super) fn columns(target: ColumnKind) -> RowColumns {
     let column = |name: &str, kind| TableColumn { name: name.to_owned(), kind };
     RowColumns {
         target: column("returns", target),
@@ -40,7 +40,7 @@ fn model_file(target: ColumnKind) -> Vec<u8> {
 }
 
 /// Writes a table of patients with three rows each. The label is the model's, but for the patients of every tenth number.
-fn write_table(target: &Path, seed: u64) {
+pub(crate) fn write_table(target: &Path, seed: u64) {
     let mut text = "patient,age,returns\n".to_owned();
     for row in 0..3 * PATIENTS {
         let patient = row % PATIENTS;
@@ -69,7 +69,7 @@ fn write_table(target: &Path, seed: u64) {
     add(&options, None, &SilentProgress).unwrap();
 }
 
-fn of_users(spec: &mut Spec) {
+pub(super) fn of_users(spec: &mut Spec) {
     spec.unit = PrivacyUnit::User;
     spec.classes = vec![0, 1];
 }

@@ -61,6 +61,9 @@ fn describe_rows(spec: &Spec, columns: &RowColumns, tables: &[&Dataset]) -> Opti
                 .to_owned(),
         );
     }
+    if evaluation.columns.as_deref().is_some_and(|named| named != columns) {
+        return Some("names its columns itself, and `columns` names other ones: leave these out".to_owned());
+    }
     if let Some(class) = evaluation.classes.iter().find(|class| **class >= columns.outputs()) {
         return Some(format!("has the classes 0 to {}, not {class}", columns.outputs().saturating_sub(1)));
     }
@@ -70,4 +73,43 @@ fn describe_rows(spec: &Spec, columns: &RowColumns, tables: &[&Dataset]) -> Opti
         let missing = all.iter().find(|column| !schema.columns.contains(column))?;
         Some(format!("reads the column `{}`, which `{}` declares otherwise or lacks", missing.name, dataset.name))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
+
+    use serde_json::json;
+    use undertone_api::dataset::Dataset;
+    use undertone_api::job::dp_sgd::RowColumns;
+    use undertone_api::job::{Spec, evaluation};
+
+    use super::describe_rows;
+
+    #[test]
+    fn columns_of_a_spec_are_those_of_its_model_of_rows() {
+        let id = "00000000-0000-0000-0000-000000000001";
+        let returns = json!({ "name": "returns", "kind": "boolean" });
+        let age = json!({ "name": "age", "kind": "integer", "least": 0, "most": 100 });
+        let table: Dataset = serde_json::from_value(json!({
+            "id": id, "lineage": id, "organization": id, "organization_name": "a hospital", "worker": id, "name": "visits",
+            "visibility": "private", "content": "table", "inputs": 0, "classes": 0, "records": 100, "speakers": 1,
+            "test_records": 0, "table": { "unit_column": "patient", "columns": [age, returns] }, "units": ["user"],
+            "accounts": [], "created_at": "2026-01-01T00:00:00Z",
+        }))
+        .unwrap();
+        let columns: RowColumns =
+            serde_json::from_value(json!({ "target": returns, "features": [age], "rows_per_unit": 4 })).unwrap();
+        let refusal = |named: Option<RowColumns>| {
+            let spec: evaluation::Spec = serde_json::from_value(json!({
+                "unit": "user", "model": "ab".repeat(32), "columns": named, "classes": [1], "noise_multiplier": 4.0,
+                "participants": [{ "dataset": id }],
+            }))
+            .unwrap();
+            describe_rows(&Spec::Evaluation(spec), &columns, &[&table])
+        };
+        assert_eq!((refusal(None), refusal(Some(columns.clone()))), (None, None));
+        let other = refusal(Some(RowColumns { rows_per_unit: 5, ..columns.clone() })).unwrap();
+        assert!(other.contains("`columns` names other ones"), "{other}");
+    }
 }

@@ -4,30 +4,28 @@
 //! crash leaves either the previous table or the new one, complete.
 
 use std::fmt;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use time::UtcOffset;
-use undertone_api::dataset::DatasetContent;
 use undertone_api::table::TableSchema;
 use undertone_worker_site::dataset_meta::{DatasetError, META_FILE, REPORT_FILE};
-use undertone_worker_site::folder::{FolderError, create_private, exchange, recover, sync_folder, write_durably};
+use undertone_worker_site::folder::{create_private, exchange, recover, sync_folder, write_durably};
 use undertone_worker_site::lineage::{LineageIntake, LineageMarker};
 use undertone_worker_site::progress::ProgressReporter;
 
-use crate::dataset::{FORMAT, Meta, ROWS_FOLDER, TablePart, digest_parts, read_meta};
+use crate::dataset::{ROWS_FOLDER, read_meta};
 use crate::encode::{RowEncoder, to_source_schema};
 use crate::error::TableError;
 use crate::key::{KEY, TableKey};
-use crate::part::{PART_ROWS, PartWriter};
 use crate::quarantine::{Quarantine, RejectReason, RejectedRow};
 use crate::sort::{RowShape, RowSorter, SORT_MEMORY, SortedRows};
 use crate::source::{SourceOptions, SourceRow, SourceStep, open_source};
 use crate::value::{ColumnEncoder, SourceValue};
+use crate::writer::{TableWriter, WrittenRows, remove_folder, write_json};
 
-/// The most rows of a unit: the first ones in the keyed order. The others are left out and counted.
-pub const MOST_UNIT_ROWS: u64 = 1 << 16;
+pub use crate::writer::MOST_UNIT_ROWS;
+
 /// The folder of sorted runs, removed at the end.
 const RUNS: &str = "runs";
 /// Rows between two updates of the progress.
@@ -173,9 +171,9 @@ fn write_table(
         reading.read_source(source, intake.as_deref_mut(), progress)?;
     }
     let TableReading { sorter, quarantine, .. } = reading;
-    let mut table = write_parts(sorter.finish()?, &rows_folder, options.schema.code_count())?;
+    let table = write_parts(sorter.finish()?, &rows_folder, options.schema.code_count())?;
     remove_folder(&runs)?;
-    if table.parts.is_empty() {
+    if table.is_empty() {
         return Err(TableError::Nothing { rows: quarantine.read, summary: quarantine.summary() });
     }
     sync_folder(&rows_folder)?;
@@ -184,37 +182,12 @@ fn write_table(
         let marker = intake.admit().map_err(|error| TableError::Lineage(Box::new(error)))?;
         write_durably(&folder.join(LineageMarker::FILE), &marker.to_json())?;
     }
-    let rows = table.parts.iter().map(|part| part.rows).sum();
-    let report = AddReport { rows, units: table.units, surplus: table.surplus, quarantine };
-    let parts = std::mem::take(&mut table.parts);
-    let meta = Meta {
-        content: DatasetContent::Table,
-        format: FORMAT,
-        name: options.name.clone(),
-        schema: options.schema.clone(),
-        rows,
-        units: table.units,
-        digest: digest_parts(&parts),
-        parts,
-        created: options.created.clone(),
-    };
+    let surplus = table.surplus;
+    let meta = table.describe(&options.name, &options.schema, &options.created);
+    let report = AddReport { rows: meta.rows, units: meta.units, surplus, quarantine };
     write_json(&folder.join(REPORT_FILE), &report)?;
     write_json(&folder.join(META_FILE), &meta)?;
     Ok(report)
-}
-
-fn write_json(path: &Path, value: &impl Serialize) -> Result<(), TableError> {
-    let text = serde_json::to_vec_pretty(value)
-        .map_err(|error| FolderError::io("write", path)(std::io::Error::other(error)))?;
-    Ok(write_durably(path, &text)?)
-}
-
-/// Removes a folder, if it exists.
-fn remove_folder(folder: &Path) -> Result<(), FolderError> {
-    match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(FolderError::io("remove", folder)(error)),
-        _ => Ok(()),
-    }
 }
 
 /// The state of reading rows from the sources to the sorter.
@@ -323,41 +296,12 @@ fn read_unit(value: &SourceValue) -> Result<String, RejectReason> {
     }
 }
 
-/// The parts of a written table.
-#[derive(Default)]
-struct WrittenTable {
-    parts: Vec<TablePart>,
-    units: u64,
-    surplus: u64,
-}
-
-fn write_parts(mut rows: SortedRows, folder: &Path, codes: usize) -> Result<WrittenTable, TableError> {
-    let mut table = WrittenTable::default();
-    let mut part: Option<PartWriter> = None;
-    let mut last = None;
-    let mut of_unit = 0;
+fn write_parts(mut rows: SortedRows, folder: &Path, codes: usize) -> Result<WrittenRows, TableError> {
+    let mut writer = TableWriter::new(folder, codes);
     while let Some(row) = rows.next_row()? {
-        if last != Some(row.unit()) {
-            last = Some(row.unit());
-            of_unit = 0;
-            table.units += 1;
-            if part.as_ref().is_some_and(|part| part.rows() >= PART_ROWS) {
-                table.parts.extend(part.take().map(PartWriter::finish).transpose()?);
-            }
-        }
-        of_unit += 1;
-        if of_unit > MOST_UNIT_ROWS {
-            table.surplus += 1;
-            continue;
-        }
-        let part = match &mut part {
-            Some(part) => part,
-            none => none.insert(PartWriter::create(folder, table.parts.len(), codes)?),
-        };
-        part.push(&row)?;
+        writer.push(row.unit(), row.cells())?;
     }
-    table.parts.extend(part.map(PartWriter::finish).transpose()?);
-    Ok(table)
+    Ok(writer.finish()?)
 }
 
 #[cfg(test)]

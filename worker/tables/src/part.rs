@@ -18,8 +18,6 @@ use sha2::{Digest, Sha256};
 use undertone_worker_site::dataset_meta::DatasetError;
 use undertone_worker_site::fault;
 
-use crate::sort::SortedRow;
-
 /// The bytes of a unit.
 pub(crate) const UNIT_BYTES: i32 = 16;
 /// Rows that go to the encoder at once.
@@ -89,14 +87,18 @@ impl PartWriter {
         self.rows
     }
 
-    /// Adds a row.
-    pub(crate) fn push(&mut self, row: &SortedRow<'_>) -> Result<(), DatasetError> {
+    /// Adds a row: its unit, and a code for each column.
+    pub(crate) fn push(
+        &mut self,
+        unit: u128,
+        cells: impl IntoIterator<Item = Option<i64>>,
+    ) -> Result<(), DatasetError> {
         let path = &self.path;
         self.units
-            .append_value(row.unit().to_be_bytes())
+            .append_value(unit.to_be_bytes())
             .map_err(|error| refuse(path, ParquetError::ArrowError(error.to_string())))?;
-        for (column, codes) in self.codes.iter_mut().enumerate() {
-            codes.append_option(row.cell(column));
+        for (codes, cell) in self.codes.iter_mut().zip(cells) {
+            codes.append_option(cell);
         }
         self.buffered += 1;
         self.rows += 1;

@@ -93,6 +93,29 @@ impl LabelledRows {
     }
 }
 
+/// Returns the numbers of the units with a labelled row, ascending. Numbers count the units in the order of the table, from
+/// 0. Memory: a number for each unit, less than [`LabelledRows`] has for its rows.
+///
+/// # Errors
+/// As [`LabelledRows::read`].
+pub fn list_labelled(table: &TableReader, columns: &RowColumns) -> Result<Vec<usize>, TableError> {
+    table.find_columns(&columns.columns())?;
+    check_size(&table.meta().name, table.meta().rows, columns.inputs().into())?;
+    let place = table.find_columns(std::slice::from_ref(&columns.target))?;
+    let mut labelled = Vec::new();
+    let mut number = 0;
+    table.visit_units(&place, &mut |unit| {
+        let is_labelled =
+            |codes: &[Option<i64>]| codes.first().is_some_and(|code| columns.encode_target(*code).is_some());
+        if unit.rows().any(is_labelled) {
+            labelled.push(number);
+        }
+        number += 1;
+        Ok::<_, TableError>(())
+    })?;
+    Ok(labelled)
+}
+
 /// Checks that the numbers of all rows fit in memory.
 fn check_size(name: &str, rows: u64, inputs: u64) -> Result<(), TableError> {
     if rows.saturating_mul(inputs) <= MOST_NUMBERS {
@@ -110,11 +133,12 @@ mod tests {
     use undertone_api::job::dp_sgd::{NO_GRAM, RowColumns, TextEmbedding};
     use undertone_api::table::grams::select_code_bucket;
     use undertone_api::table::{ColumnKind, TableColumn, TableSchema};
+    use undertone_worker_site::dataset_meta::META_FILE;
     use undertone_worker_site::progress::SilentProgress;
 
-    use super::{LabelledRows, MOST_NUMBERS, check_size};
+    use super::{LabelledRows, MOST_NUMBERS, check_size, list_labelled};
     use crate::add::{AddOptions, add};
-    use crate::dataset::TableReader;
+    use crate::dataset::{Meta, TableReader};
     use crate::error::TableError;
     use crate::source::SourceOptions;
     use crate::value::LONGEST_UNIT;
@@ -194,11 +218,51 @@ mod tests {
         }
         let mut other = columns();
         other.features[1].kind = ColumnKind::Integer { least: 0, most: 99 };
-        let refused = LabelledRows::read(&table, &other, 1).unwrap_err();
-        assert!(matches!(refused, TableError::OtherSchema { column, .. } if column == "age"));
+        for refused in [LabelledRows::read(&table, &other, 1).map(drop), list_labelled(&table, &other).map(drop)] {
+            assert!(matches!(refused, Err(TableError::OtherSchema { column, .. }) if column == "age"));
+        }
         other.features[1].name = "weight".to_owned();
-        let refused = LabelledRows::read(&table, &other, 1).unwrap_err();
-        assert!(matches!(refused, TableError::NoColumn { column, .. } if column == "weight"));
+        for refused in [LabelledRows::read(&table, &other, 1).map(drop), list_labelled(&table, &other).map(drop)] {
+            assert!(matches!(refused, Err(TableError::NoColumn { column, .. }) if column == "weight"));
+        }
+    }
+
+    #[test]
+    fn labelled_units_are_counted_in_the_order_of_the_table() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = table(folder.path());
+        let labelled = list_labelled(&table, &columns()).unwrap();
+        let mut ids = Vec::new();
+        table
+            .visit_units(&[], &mut |unit| {
+                ids.push(unit.id());
+                Ok::<_, TableError>(())
+            })
+            .unwrap();
+        let read = LabelledRows::read(&table, &columns(), 1).unwrap();
+        assert_eq!((ids.len(), labelled.len()), (3, 2), "one patient has no target");
+        for (place, number) in labelled.into_iter().enumerate() {
+            assert_eq!(read.id(place), &ids[number]);
+        }
+    }
+
+    /// The description is that of a table at the limit: it is refused before a row is read.
+    #[test]
+    fn units_of_a_table_beyond_the_memory_limit_are_not_listed() {
+        let folder = tempfile::tempdir().unwrap();
+        drop(table(folder.path()));
+        let path = folder.path().join("visits").join(META_FILE);
+        let change = |rows: u64| {
+            let mut meta: Meta = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+            (meta.rows, meta.parts[0].rows) = (rows, rows);
+            std::fs::write(&path, serde_json::to_vec(&meta).unwrap()).unwrap();
+            list_labelled(&TableReader::open(&folder.path().join("visits")).unwrap(), &columns())
+        };
+        let most = MOST_NUMBERS / 3;
+        assert_eq!(change(most).unwrap().len(), 2);
+        assert!(
+            matches!(change(most + 1), Err(TableError::TooManyNumbers { rows, inputs: 3, .. }) if rows == most + 1)
+        );
     }
 
     #[test]

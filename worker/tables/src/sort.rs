@@ -91,6 +91,11 @@ impl SortedRow<'_> {
         cell.copy_from_slice(&self.bytes[begin..begin + 8]);
         Some(i64::from_be_bytes(cell))
     }
+
+    /// Returns all cells, in their order.
+    pub fn cells(&self) -> impl Iterator<Item = Option<i64>> {
+        (0..self.shape.columns()).map(|index| self.cell(index))
+    }
 }
 
 /// Collects rows and sorts them.

@@ -234,10 +234,17 @@ pub fn render_report_sections(report: &ReportFile) -> AnyView {
     }
 }
 
-/// Renders the rehearsals of a plan on public data; empty without one.
+/// Renders the rehearsals of a job on public data; empty without one, and for kinds that are not rehearsed.
 #[cfg(feature = "ssr")]
-pub fn render_rehearsals(consortium: ConsortiumId, rehearsals: &[undertone_api::plan::PlanRehearsal]) -> AnyView {
-    dp_sgd::rehearsal::render_rehearsals(consortium, rehearsals)
+pub fn render_rehearsals(
+    consortium: ConsortiumId,
+    spec: &Spec,
+    rehearsals: &[undertone_api::plan::PlanRehearsal],
+) -> AnyView {
+    match spec {
+        Spec::DpSgd(spec) => dp_sgd::rehearsal::render_rehearsals(consortium, &spec.model, rehearsals),
+        Spec::ActiveLearning(_) | Spec::Transcription(_) | Spec::Evaluation(_) | Spec::Analytics(_) => ().into_any(),
+    }
 }
 
 /// Renders the links of a rehearsal job to the plans that it rehearsed; empty for another job.

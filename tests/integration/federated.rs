@@ -5,8 +5,8 @@ use std::time::Duration;
 use support::stage::{TestConsortium, TestDatabase, TestResult};
 use support::workspace;
 use undertone_api::budget::EntryKind;
+use undertone_api::job::dp_sgd::SettingMeasure;
 use undertone_api::job::{JobState, NewJob, Report, Spec};
-use undertone_api::plan::{NewPlan, Plan};
 use undertone_api::signed::Certificate;
 use undertone_privacy::PrivacyUnit;
 
@@ -48,28 +48,13 @@ async fn train(database: TestDatabase) -> TestResult<()> {
     the_certificate_is_checked_offline_by_the_command(&stage, &job).await
 }
 
-/// Rehearses the job with one of its private parties, as the three public speakers allow, and finds the result in the
-/// plan.
+/// Rehearses the job with one of its private parties, as the three public speakers allow.
 async fn the_lead_rehearses_alone(stage: &TestConsortium, job: NewJob) -> TestResult<()> {
-    let NewJob { title, spec } = job;
-    let Spec::DpSgd(mut spec) = spec else { return Err("the job trains".into()) };
+    let Spec::DpSgd(mut spec) = job.spec else { return Err("the job trains".into()) };
     spec.participants.truncate(2);
     spec.private.as_mut().ok_or("private rounds")?.quorum = 2;
-    let mut rehearsal = spec.to_rehearsal(5).map_err(|violations| format!("{violations:?}"))?;
-    let own = rehearsal.rehearsal.as_mut().ok_or("a rehearsal")?;
-    own.clip_factors.clear();
-    own.rate_factors.clear();
-    own.repeats = 1;
-    let client = &stage.sites[0].client;
-    let new = NewJob { title: "Rehearsal".to_owned(), spec: Spec::DpSgd(rehearsal) };
-    let proposed = client.propose(stage.consortium, &new).await?;
-    assert_ne!(proposed.summary.state, JobState::Proposed, "no owner of private data is asked");
-    let done = stage.finish(proposed.summary.id, JOB).await?;
-    assert!(done.participants.iter().all(|party| party.charge.is_none() && party.releases == 0), "{done:?}");
-    let job = NewJob { title, spec: Spec::DpSgd(spec) };
-    let plan: Plan = client.post("/plans", &NewPlan { consortium: stage.consortium, job }).await?;
-    let own = plan.rehearsals.first().and_then(|rehearsal| rehearsal.own.as_ref()).ok_or("a result")?;
-    let (public, private) = own.mean_accuracy().ok_or("a measurement")?;
+    let own = scene::rehearse(stage, spec).await?;
+    let (public, private) = own.means(SettingMeasure::Accuracy).ok_or("a measurement")?;
     assert!(public > 0.0 && private > 0.0, "{own:?}");
     Ok(())
 }

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
+use support::scene;
 use support::stage::{SiteDataset, TestConsortium, TestDatabase, TestResult, TestSite};
 use undertone_api::budget::{EntryKind, NewBudget};
-use undertone_api::job::dp_sgd::Arm;
-use undertone_api::job::{Job, NewJob, Report};
+use undertone_api::job::dp_sgd::{Arm, SettingMeasure};
+use undertone_api::job::{Job, NewJob, Report, Spec};
 use undertone_api::model::record::{ModelRecord, QualityOrigin};
 use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
 
@@ -101,6 +102,10 @@ async fn three_sites_train_a_model_of_rows() -> TestResult<()> {
             },
         },
     }))?;
+    let Spec::DpSgd(spec) = &plan.spec else { return Err("the job trains".into()) };
+    let rehearsed = scene::rehearse(&stage, spec.clone()).await?;
+    let (without, with) = rehearsed.means(SettingMeasure::Accuracy).ok_or("a measurement")?;
+    assert!(with > 0.7 && with > without, "public units in the roles of the participants: {without} to {with}");
     let job = stage.sites[0].client.propose(stage.consortium, &plan).await?.summary.id;
     for (site, name) in stage.sites.iter().skip(1).zip(PRIVATE) {
         site.client.approve(job, stage.dataset(name).await?.id).await?;

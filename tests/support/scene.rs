@@ -10,6 +10,9 @@ use crate::stage::{
 };
 use undertone_api::budget::NewBudget;
 use undertone_api::id::JobId;
+use undertone_api::job::dp_sgd::{self, RehearsedSetting};
+use undertone_api::job::{JobState, NewJob, Spec};
+use undertone_api::plan::{NewPlan, Plan};
 use undertone_privacy::{Delta, Epsilon, PrivacyUnit};
 
 /// The private datasets, one at each private site.
@@ -121,6 +124,33 @@ pub async fn small_job_of(
         plan = plan.party(stage.dataset(name).await?.id, 0.25, 2.0, 1.0)?;
     }
     Ok(plan.private(ArmRounds { rounds, learning_rate: 1e-3, evaluate_every: 2, deadline_seconds, quorum: 4 }))
+}
+
+/// Rehearses the setting of a job once on the lead's public data, without any other site, and returns its result from the
+/// plan of the job.
+///
+/// # Errors
+/// Any step that does not work as documented.
+pub async fn rehearse(stage: &TestConsortium, spec: dp_sgd::Spec) -> TestResult<RehearsedSetting> {
+    let mut rehearsal = spec.to_rehearsal(5).map_err(|violations| format!("{violations:?}"))?;
+    let own = rehearsal.rehearsal.as_mut().ok_or("a rehearsal")?;
+    own.clip_factors.clear();
+    own.rate_factors.clear();
+    own.repeats = 1;
+    let client = &stage.sites[0].client;
+    let new = NewJob { title: "Rehearsal".to_owned(), spec: Spec::DpSgd(rehearsal) };
+    let proposed = client.propose(stage.consortium, &new).await?;
+    if proposed.summary.state == JobState::Proposed {
+        return Err("an owner of private data is asked about a rehearsal".into());
+    }
+    let done = stage.finish(proposed.summary.id, JOB).await?;
+    if done.participants.iter().any(|party| party.charge.is_some() || party.releases > 0) {
+        return Err(format!("a rehearsal is charged: {done:?}").into());
+    }
+    let job = NewJob { title: "Rehearsed".to_owned(), spec: Spec::DpSgd(spec) };
+    let plan: Plan = client.post("/plans", &NewPlan { consortium: stage.consortium, job }).await?;
+    let rehearsal = plan.rehearsals.into_iter().next().ok_or("the plan has its rehearsal")?;
+    Ok(rehearsal.own.ok_or("a result")?)
 }
 
 /// Approves as all stewards.

@@ -48,7 +48,9 @@ pub use model::{AcousticModel, ModelPart, ModelParts, RecurrentCell, TrainingLos
 pub use noise::{BandedNoise, Clipping, Noise};
 pub use norm::FALSE_REFUSAL;
 pub use rehearsal::{Rehearsal, RehearsedParty};
-pub use report::{ArmResult, PublicContent, RehearsalReport, RehearsedRun, RehearsedSetting, Report, TestResult};
+pub use report::{
+    ArmResult, PublicContent, RehearsalReport, RehearsedRun, RehearsedSetting, Report, SettingMeasure, TestResult,
+};
 pub use rounds::{Ema, Optimizer, Precision, RateSchedule, Rounds, VectorExchange};
 pub use rows::{MOST_ROW_INPUTS, MOST_ROWS_PER_UNIT, NO_GRAM, RowColumns, TARGET_LEVELS, TextEmbedding, level_value};
 pub use selection::{SelectionCandidate, SelectionOptions};

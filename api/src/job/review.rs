@@ -175,7 +175,7 @@ pub fn disclosures(spec: &Spec, dataset: &Dataset, datasets: &[Dataset]) -> Vec<
         && training.rehearsal.is_some()
         && training.party(dataset.id).is_some()
     {
-        let what = "the accuracies of the rehearsed settings on parts of this public dataset";
+        let what = "the accuracies and losses of the rehearsed settings on parts of this public dataset";
         say(Observer::Members, DisclosureForm::Exact, 1, what.to_owned());
     }
     if spec.audit_plan(dataset).is_some() {

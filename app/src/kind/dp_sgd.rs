@@ -143,13 +143,13 @@ impl Card for Spec {
     }
 
     fn figures(&self, measurements: &[Measurement]) -> Vec<ChartFigure> {
-        // A rehearsal measures public speakers in the roles of others, and has no curves of its own.
+        // A rehearsal measures parts of public data in the roles of others, and has no curves of its own.
         if self.rehearsal.is_some() { Vec::new() } else { result::list_figures(self, measurements) }
     }
 
     fn result(&self, result: &Report, participants: &[JobParticipant]) -> AnyView {
         match &result.rehearsal {
-            Some(report) => rehearsal::render_outcome(report),
+            Some(report) => rehearsal::render_outcome(&self.model, report),
             None => result::render_result(self, result, participants),
         }
     }
@@ -157,7 +157,9 @@ impl Card for Spec {
     #[cfg(feature = "ssr")]
     fn report_headline(&self, report: &ReportFile) -> AnyView {
         match rehearsal_report(report) {
-            Some(outcome) => view! { <p class="headline">{rehearsal::describe_own(outcome)}</p> }.into_any(),
+            Some(outcome) => {
+                view! { <p class="headline">{rehearsal::describe_own(&self.model, outcome)}</p> }.into_any()
+            }
             None => report::render_headline(report),
         }
     }
@@ -165,7 +167,8 @@ impl Card for Spec {
     #[cfg(feature = "ssr")]
     fn report_sections(&self, report: &ReportFile) -> AnyView {
         let rehearsal = rehearsal_report(report).map(|outcome| {
-            view! { <section class="panel"><h2>"Rehearsal"</h2>{rehearsal::render_outcome(outcome)}</section> }
+            let outcome = rehearsal::render_outcome(&self.model, outcome);
+            view! { <section class="panel"><h2>"Rehearsal"</h2>{outcome}</section> }
         });
         view! {
             {rehearsal}

@@ -51,7 +51,7 @@ pub(crate) fn job() -> AnyView {
         let audits = service::audit::list(ctx, actor, id).await?;
         let audit = super::audit::render_section(&job, &datasets, &audits, context.now);
         let rehearsals = service::plan::rehearsals(ctx, actor, consortium, &job.spec).await?;
-        let rehearsals = kind::render_rehearsals(consortium, &rehearsals);
+        let rehearsals = kind::render_rehearsals(consortium, &job.spec, &rehearsals);
         let plan_links = kind::render_plan_links(consortium, &job, &datasets);
         let facts = kind::facts(&job.spec);
         let asks = kind::has_questions(&job.spec) && viewer::answers(member);

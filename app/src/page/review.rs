@@ -37,7 +37,7 @@ pub(crate) fn review() -> AnyView {
                 {render_times(&review)}
                 {terms}
                 {render_cost(&review)}
-                {kind::render_rehearsals(consortium, &rehearsals)}
+                {kind::render_rehearsals(consortium, &job.spec, &rehearsals)}
                 {render_disclosures(&review.learned)}
                 <section class="panel"><h2>{kind::title(&job.spec)}</h2>
                     <dl class="facts">{facts.into_iter().map(|(term, what)| view! { <div><dt>{term}</dt><dd>{what}</dd></div> }).collect_view()}</dl>

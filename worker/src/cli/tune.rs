@@ -12,7 +12,7 @@ use std::time::Duration;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use undertone_api::job::Spec;
-use undertone_api::job::dp_sgd::{self, ModelPart, ModelParts, Optimizer};
+use undertone_api::job::dp_sgd::{self, ModelPart, ModelParts, Optimizer, SettingMeasure};
 use undertone_privacy::{Delta, Epsilon};
 
 use super::table::format_table;
@@ -26,8 +26,9 @@ use crate::site::policy::Policy;
 /// Choose a job's clip, learning rate, batch and other settings by rehearsing it on public data.
 ///
 /// Parts of the public data take the roles of the lead and of the other participants; one part is for measurement only. No
-/// speaker has two roles. Each setting runs the real job with the real noise, and after each halving the better half
-/// continues. The command reads, sends and charges nothing private. Repeat it to continue an interrupted search.
+/// speaker, and no unit of a table, has two roles. Each setting runs the real job with the real noise, and after each
+/// halving the better half continues. The command reads, sends and charges nothing private. Repeat it to continue an
+/// interrupted search.
 #[derive(Debug, Args)]
 pub(super) struct TuneCommand {
     /// The proposed job in JSON, or its `spec` alone.
@@ -36,7 +37,8 @@ pub(super) struct TuneCommand {
     /// The public dataset of this site that leads the job.
     #[arg(long, value_name = "NAME")]
     dataset: String,
-    /// The number of units (the records or speakers that the job protects) of each participant after the first, in the spec's order.
+    /// The number of units (the records, speakers or units of tables that the job protects) of each participant after the first,
+    /// in the spec's order.
     #[arg(long, value_name = "N,N,...", value_delimiter = ',', required = true)]
     units: Vec<u64>,
     /// The total epsilon of each private participant. Without it, the noise of the spec applies.
@@ -71,13 +73,16 @@ pub(super) struct TuneCommand {
     /// The decay of the mean of the iterates instead of the spec's: `none`, `0.9`, ...; may be repeated.
     #[arg(long = "ema", value_name = "DECAY", value_parser = parse_decay)]
     averaging: Vec<AveragingDecay>,
+    /// The number of altered copies of each unit of speech instead of the spec's, 1 to 16; 1 for none. May be repeated.
+    #[arg(long = "copies", value_name = "N,N,...", value_delimiter = ',')]
+    copies: Vec<u32>,
     /// The greatest number of settings to try, including the spec's own.
     #[arg(long, value_name = "N", default_value_t = 12)]
     settings: usize,
     /// The number of times that the search drops the worse half.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(0..=8))]
     halvings: u32,
-    /// Share of the public speakers for measurement only.
+    /// Share of the public speakers, or units of a table, for measurement only.
     #[arg(long, value_name = "SHARE", default_value_t = 0.15)]
     development: f64,
     /// Least share of the other public units for the lead.
@@ -144,7 +149,10 @@ struct TuningRecord<'a> {
     units: &'a [u64],
     played_by: &'a [u64],
     seed: u64,
+    /// The measure by which the settings are compared.
+    measure: SettingMeasure,
     public_accuracy: f64,
+    public_loss: f64,
     chosen: &'a TrialResult,
     tried: &'a [TrialResult],
     /// The best setting by the number of jobs that the budget covers.
@@ -158,8 +166,10 @@ struct JobDivision<'a> {
     chosen: &'a TrialResult,
 }
 
-const NOTE: &str = "chosen by a rehearsal on public data, which read and charged nothing private. The accuracies are those of public \
-                    speakers in the roles of the participants, with noise from a seed: they rank settings and guarantee nothing.";
+const NOTE: &str = "chosen by a rehearsal on public data, which read and charged nothing private. The results are those of parts of \
+                    the public data in the roles of the participants, with noise from a seed: they rank settings and guarantee nothing.";
+/// The greatest share that is printed: a diverged training predicts numbers far beyond the range of its target.
+const MOST_SHARE: f64 = 10.0;
 
 fn parse_number<T: TryFrom<f64, Error = undertone_privacy::UnitError>>(text: &str) -> Result<T, String> {
     let value: f64 = text.parse().map_err(|_| format!("{text:?} is not a number"))?;
@@ -224,8 +234,9 @@ impl TuneCommand {
         for jobs in self.jobs.iter().copied() {
             let search = TuneSearch { goal: self.goal(jobs), ..search.clone() };
             let limit = search.settings;
+            let measure = SettingMeasure::from_loss(search.spec.model.loss);
             let progress =
-                |trial: &TrialResult| eprintln!("{}{}", self.format_jobs(jobs), format_progress(trial, limit));
+                |trial: &TrialResult| eprintln!("{}{}", self.format_jobs(jobs), format_progress(measure, trial, limit));
             results.push((jobs, tune(&search, progress)?));
         }
         // Clap gives at least the default.
@@ -260,6 +271,7 @@ impl TuneCommand {
             optimizers: self.optimizers.clone(),
             parts: self.train.iter().map(|parts| parts.0).collect(),
             averaging: self.averaging.iter().map(|decay| decay.0).collect(),
+            copies: self.copies.clone(),
         };
         Ok(TuneSearch {
             spec,
@@ -288,7 +300,9 @@ impl TuneCommand {
             units: &self.units,
             played_by: &result.held,
             seed: self.seed,
-            public_accuracy: result.public,
+            measure: SettingMeasure::from_loss(result.spec.model.loss),
+            public_accuracy: result.public.accuracy,
+            public_loss: result.public.loss,
             chosen: &result.chosen,
             tried: &result.tried,
             division: division.collect(),
@@ -301,22 +315,22 @@ impl TuneCommand {
     }
 
     fn format_summary(&self, result: &TuneResult) -> String {
-        let percent = |part: f64| format!("{:.2} %", part * 100.0);
+        let measure = SettingMeasure::from_loss(result.spec.model.loss);
         let mut trials: Vec<&TrialResult> = result.tried.iter().collect();
         trials.sort_by_key(|trial| (trial.number, trial.after));
         let rows: Vec<Vec<String>> = trials
             .into_iter()
             .map(|trial| {
                 let mark = if *trial == result.chosen { "*" } else { "" };
-                let (accuracy, loss) = match &trial.failed {
+                let (value, loss) = match &trial.failed {
                     Some(_) => ("failed".to_owned(), String::new()),
-                    None => (percent(trial.accuracy), format!("{:.4}", trial.loss)),
+                    None => (format_value(measure, trial.accuracy, trial.loss), format_loss(trial.loss)),
                 };
                 vec![
                     format!("{}{mark}", trial.number),
                     format!("{:.4}", trial.noise_multiplier),
                     format!("{}/{}", trial.after, trial.setting.rounds),
-                    accuracy,
+                    value,
                     loss,
                     format!("{:.1}", trial.seconds),
                     trial.setting.to_string(),
@@ -328,13 +342,18 @@ impl TuneCommand {
         numbers.dedup();
         let unit_counts: Vec<String> = result.held.iter().map(u64::to_string).collect();
         format!(
-            "{}\nWithout private data  {} (the warm start, on the development part)\n\
+            "{}\nMeasure               {}\n\
+             Without private data  {} (the warm start, on the development part)\n\
              Settings              {} of {} were begun; 0 is the spec's own, * is chosen\n\
              Roles                 {} public units for the lead and for participants of {:?} units\n\
              Noise                 from the seed {}: the data are public, so there is nothing to hide\n\
              Next                  propose {}; repeat the command to continue the search in {}\n",
-            format_table(&["NO", "Z", "ROUNDS", "ACCURACY", "LOSS", "SECONDS", "SETTING"], &rows),
-            percent(result.public),
+            format_table(&["NO", "Z", "ROUNDS", measure_title(measure), "LOSS", "SECONDS", "SETTING"], &rows),
+            match measure {
+                SettingMeasure::Accuracy => "the share that is classified correctly",
+                SettingMeasure::Rmse => "the root mean squared error, as a share of the target's declared range",
+            },
+            format_value(measure, result.public.accuracy, result.public.loss),
             numbers.len(),
             result.settings,
             unit_counts.join(", "),
@@ -348,26 +367,48 @@ impl TuneCommand {
 
 /// Formats the best setting by the number of jobs that the budget covers.
 fn format_division(results: &[(NonZeroU32, TuneResult)]) -> String {
+    let loss = results.first().map(|(_, result)| result.spec.model.loss).unwrap_or_default();
+    let measure = SettingMeasure::from_loss(loss);
     let rows: Vec<Vec<String>> = results
         .iter()
         .map(|(jobs, TuneResult { chosen, .. })| {
             vec![
                 jobs.to_string(),
                 format!("{:.4}", chosen.noise_multiplier),
-                format!("{:.2} %", chosen.accuracy * 100.0),
+                format_value(measure, chosen.accuracy, chosen.loss),
                 chosen.setting.to_string(),
             ]
         })
         .collect();
     format!(
         "\nBest setting by the number of jobs that the budget covers\n{}\n",
-        format_table(&["JOBS", "Z", "ACCURACY", "SETTING"], &rows)
+        format_table(&["JOBS", "Z", measure_title(measure), "SETTING"], &rows)
     )
 }
 
-fn format_progress(trial: &TrialResult, limit: usize) -> String {
-    let TrialResult { number, after, setting, accuracy, seconds, failed, .. } = trial;
-    let outcome = failed.as_ref().map_or_else(|| format!("{:.2} %", accuracy * 100.0), |why| format!("failed: {why}"));
+/// Returns the title of the measured shares in a table.
+const fn measure_title(measure: SettingMeasure) -> &'static str {
+    match measure {
+        SettingMeasure::Accuracy => "ACCURACY",
+        SettingMeasure::Rmse => "RMSE",
+    }
+}
+
+/// Formats the measured share of a result.
+fn format_value(measure: SettingMeasure, accuracy: f64, loss: f64) -> String {
+    let share = measure.value(accuracy, loss);
+    if share > MOST_SHARE { format!("over {} %", MOST_SHARE * 100.0) } else { format!("{:.2} %", share * 100.0) }
+}
+
+/// Formats a loss; the greatest one stands for a loss that is no number.
+fn format_loss(loss: f64) -> String {
+    if loss < 1e6 { format!("{loss:.4}") } else { format!("{loss:.1e}") }
+}
+
+fn format_progress(measure: SettingMeasure, trial: &TrialResult, limit: usize) -> String {
+    let TrialResult { number, after, setting, accuracy, loss, seconds, failed, .. } = trial;
+    let outcome =
+        failed.as_ref().map_or_else(|| format_value(measure, *accuracy, *loss), |why| format!("failed: {why}"));
     format!(
         "[setting {number} of at most {limit}, round {after}/{}] {setting}: {outcome} ({seconds:.1} s)",
         setting.rounds

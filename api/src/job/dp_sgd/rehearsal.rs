@@ -13,10 +13,6 @@ use crate::dataset::Dataset;
 use crate::id::DatasetId;
 use crate::problem::Violation;
 
-/// The reason to refuse the rehearsal of a model of rows.
-pub(super) const NO_ROWS: &str =
-    "a rehearsal splits public recordings by their speakers, and a table has none: propose the job itself";
-
 /// A rehearsal on the lead's public data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = DpSgdRehearsal))]
@@ -35,7 +31,7 @@ pub struct Rehearsal {
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(max_items = 4))]
     pub rate_factors: Vec<f64>,
-    /// Repeats with other roles of the speakers and other noise: 1 to 10.
+    /// Repeats with other roles of the speakers, or of the units of a table, and other noise: 1 to 10.
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 10))]
     pub repeats: u32,
     /// The time limit of a run, in minutes: 1 to 1,440. Each repeat has an equal share. The plan's own setting comes
@@ -105,9 +101,6 @@ impl Spec {
         let mut say = |field: String, message: &str| violations.push(Violation::new(format!("spec.{field}"), message));
         if self.private.is_none() {
             say("private".to_owned(), "a rehearsal shows the private arm: ask for it");
-        }
-        if self.model.rows.is_some() {
-            say("model.rows".to_owned(), NO_ROWS);
         }
         if self.selection.is_some() {
             say("selection".to_owned(), "the choice at the sites cannot be rehearsed: leave it out");

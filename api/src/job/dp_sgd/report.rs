@@ -1,8 +1,10 @@
 //! The report of a finished job: the comparison table.
 
+use std::cmp::Ordering;
+
 use serde::{Deserialize, Serialize};
 
-use super::Arm;
+use super::{Arm, TrainingLoss};
 use crate::id::DatasetId;
 use crate::job::transcription::WordErrors;
 
@@ -103,14 +105,71 @@ pub struct RehearsedSetting {
 pub struct RehearsedRun {
     /// The repeat, from 1.
     pub repeat: u32,
-    /// The share of the development frames that the public arm classifies correctly: 0 to 1.
+    /// The share of the development frames, or rows of a table, that the public arm classifies correctly: 0 to 1. For a
+    /// numeric target the share of the rows that are predicted within a twentieth of its declared range.
     pub public: f64,
     /// The share of them after all rounds of the private arm: 0 to 1.
     pub private: f64,
-    /// Mean cross-entropy of the private arm on them, nats.
+    /// Mean cross-entropy of the private arm on them, nats; for a numeric target the mean squared error, with its declared
+    /// range as -1 to 1.
     pub loss: f64,
+    /// The loss of the public arm on them, as `loss`. Absent in reports of earlier workers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub public_loss: Option<f64>,
     /// Its duration in seconds.
     pub seconds: f64,
+}
+
+/// The measure by which settings are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SettingMeasure {
+    /// The share of the frames or rows that are classified correctly; more is better.
+    Accuracy,
+    /// The root mean squared error of a numeric target, as a share of its declared range; less is better.
+    Rmse,
+}
+
+impl SettingMeasure {
+    /// Returns the measure of a model that was trained with this loss.
+    pub const fn from_loss(loss: TrainingLoss) -> Self {
+        match loss {
+            TrainingLoss::CrossEntropy | TrainingLoss::Ctc => Self::Accuracy,
+            TrainingLoss::SquaredError => Self::Rmse,
+        }
+    }
+
+    /// Returns the measured share of a result, at least 0. The squared error has the declared range as -1 to 1, so its root
+    /// is a share of 2.
+    pub fn value(self, accuracy: f64, loss: f64) -> f64 {
+        match self {
+            Self::Accuracy => accuracy,
+            Self::Rmse => loss.sqrt() / 2.0,
+        }
+    }
+
+    /// Orders two measured shares, the better first.
+    pub fn compare(self, a: f64, b: f64) -> Ordering {
+        match self {
+            Self::Accuracy => b.total_cmp(&a),
+            Self::Rmse => a.total_cmp(&b),
+        }
+    }
+}
+
+impl RehearsedRun {
+    /// Returns the measured share of the public arm; `None` if the report lacks it.
+    fn public_value(&self, measure: SettingMeasure) -> Option<f64> {
+        match measure {
+            SettingMeasure::Accuracy => Some(self.public),
+            SettingMeasure::Rmse => Some(measure.value(self.public, self.public_loss?)),
+        }
+    }
+
+    /// Returns the measured share of the private arm.
+    fn private_value(&self, measure: SettingMeasure) -> f64 {
+        measure.value(self.private, self.loss)
+    }
 }
 
 impl RehearsedSetting {
@@ -119,16 +178,20 @@ impl RehearsedSetting {
         self.clip_factor.to_bits() == 1.0_f64.to_bits() && self.rate_factor.to_bits() == 1.0_f64.to_bits()
     }
 
-    /// Returns the mean accuracy of the public arm and of the private arm, 0 to 1; `None` without a measured repeat.
-    pub fn mean_accuracy(&self) -> Option<(f64, f64)> {
+    /// Returns the mean measured share of the public arm and of the private arm; `None` without a measured repeat.
+    pub fn means(&self, measure: SettingMeasure) -> Option<(f64, f64)> {
+        if self.runs.is_empty() {
+            return None;
+        }
         let count = self.runs.len() as f64;
-        let mean = |value: fn(&RehearsedRun) -> f64| self.runs.iter().map(value).sum::<f64>() / count;
-        (!self.runs.is_empty()).then(|| (mean(|run| run.public), mean(|run| run.private)))
+        let public = self.runs.iter().map(|run| run.public_value(measure)).sum::<Option<f64>>()?;
+        let private: f64 = self.runs.iter().map(|run| run.private_value(measure)).sum();
+        Some((public / count, private / count))
     }
 
-    /// Returns the least and the greatest accuracy of the private arm, 0 to 1; `None` without a measured repeat.
-    pub fn private_range(&self) -> Option<(f64, f64)> {
-        let all = || self.runs.iter().map(|run| run.private);
+    /// Returns the least and the greatest measured share of the private arm; `None` without a measured repeat.
+    pub fn private_range(&self, measure: SettingMeasure) -> Option<(f64, f64)> {
+        let all = || self.runs.iter().map(|run| run.private_value(measure));
         Some((all().reduce(f64::min)?, all().reduce(f64::max)?))
     }
 }
@@ -139,12 +202,12 @@ impl RehearsalReport {
         self.settings.iter().find(|setting| setting.is_own())
     }
 
-    /// Returns the setting with the greatest mean accuracy of the private arm, among those that were measured in as many
-    /// repeats as the plan's own and failed in none.
-    pub fn best(&self) -> Option<&RehearsedSetting> {
+    /// Returns the setting with the best mean of the private arm, among those that were measured in as many repeats as the
+    /// plan's own and failed in none.
+    pub fn best(&self, measure: SettingMeasure) -> Option<&RehearsedSetting> {
         let repeats = self.own()?.runs.len();
         let candidates = self.settings.iter().filter(|one| one.failed == 0 && one.runs.len() == repeats);
-        let mean = |one: &RehearsedSetting| one.mean_accuracy().map_or(f64::NEG_INFINITY, |(_, private)| private);
-        candidates.max_by(|a, b| mean(a).total_cmp(&mean(b)))
+        let ranked = candidates.filter_map(|one| Some((one, one.means(measure)?.1)));
+        ranked.min_by(|(_, a), (_, b)| measure.compare(*a, *b)).map(|(one, _)| one)
     }
 }

@@ -1,14 +1,78 @@
 //! A rehearsal: its description, its results, and the rehearsals beside a plan.
 
 use leptos::prelude::*;
-use undertone_api::job::dp_sgd::{Rehearsal, RehearsalReport, RehearsedSetting};
+use undertone_api::job::dp_sgd::{AcousticModel, Rehearsal, RehearsalReport, RehearsedSetting, SettingMeasure};
 
 use super::description::describe_rounds;
 use crate::words;
 
 /// The warning beside each result.
-const WARNING: &str = "Public speakers took the roles of the participants. The private data differ from theirs in ways \
+const WARNING: &str = "Parts of public data took the roles of the participants. The private data differ from them in ways \
                        that a rehearsal does not show: it ranks settings, and promises no accuracy.";
+/// The greatest share that is shown: a diverged training predicts numbers far beyond the range of its target.
+const MOST_SHARE: f64 = 10.0;
+
+/// What the rehearsal of a model measures, and its words.
+struct RehearsalWords {
+    measure: SettingMeasure,
+    /// The measured shares, as a caption.
+    caption: &'static str,
+    /// The private arm and its share, around the share.
+    sentence: [&'static str; 2],
+}
+
+impl RehearsalWords {
+    const fn from_model(model: &AcousticModel) -> Self {
+        let measure = SettingMeasure::from_loss(model.loss);
+        let (caption, sentence) = match (measure, &model.rows) {
+            (SettingMeasure::Accuracy, None) => (
+                "Frames classified correctly on public speakers who were set aside, by setting",
+                ["the private arm classifies ", " of the frames correctly"],
+            ),
+            (SettingMeasure::Accuracy, Some(_)) => (
+                "Rows predicted correctly on public units that were set aside, by setting",
+                ["the private arm predicts ", " of the rows correctly"],
+            ),
+            (SettingMeasure::Rmse, _) => (
+                "Root mean squared error as a share of the target’s declared range (less is better), on public units that \
+                 were set aside, by setting",
+                ["the private arm has a root mean squared error of ", " of the target’s declared range"],
+            ),
+        };
+        Self { measure, caption, sentence }
+    }
+
+    /// Describes the measured share of a setting and its difference.
+    fn describe(&self, setting: &RehearsedSetting) -> Option<String> {
+        let (public, private) = setting.means(self.measure)?;
+        let (least, greatest) = setting.private_range(self.measure)?;
+        let spread = match setting.runs.len() {
+            0 | 1 => "in one run".to_owned(),
+            runs => format!("{} to {} in {runs} runs", format_share(least), format_share(greatest)),
+        };
+        let [before, after] = self.sentence;
+        Some(format!(
+            "{before}{}{after} ({spread}), {} points from the public arm at {}.",
+            format_share(private),
+            format_difference(private - public),
+            format_share(public)
+        ))
+    }
+}
+
+/// Formats a measured share.
+fn format_share(share: f64) -> String {
+    if share > MOST_SHARE { format!("over {}", words::percent(MOST_SHARE)) } else { words::percent(share) }
+}
+
+/// Formats a difference of measured shares.
+fn format_difference(difference: f64) -> String {
+    if difference > MOST_SHARE {
+        format!("over {}", words::points(MOST_SHARE))
+    } else {
+        words::points(difference.max(-MOST_SHARE))
+    }
+}
 
 /// Returns the facts of a rehearsal, as pairs of a term and its description.
 pub(super) fn list_facts(rehearsal: &Rehearsal) -> Vec<(&'static str, String)> {
@@ -42,28 +106,13 @@ pub(super) fn list_facts(rehearsal: &Rehearsal) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Describes the result of the plan's own setting in a sentence.
-pub(super) fn describe_own(report: &RehearsalReport) -> String {
-    let Some(sentence) = report.own().and_then(describe_setting) else {
+/// Describes the result of the plan's own setting in a sentence. `model` is the plan's.
+pub(super) fn describe_own(model: &AcousticModel, report: &RehearsalReport) -> String {
+    let words = RehearsalWords::from_model(model);
+    let Some(sentence) = report.own().and_then(|own| words.describe(own)) else {
         return "The plan’s own setting was not measured.".to_owned();
     };
     format!("On public data in the roles of the participants, {sentence}")
-}
-
-/// Describes the accuracy of a setting and its gain.
-fn describe_setting(setting: &RehearsedSetting) -> Option<String> {
-    let (public, private) = setting.mean_accuracy()?;
-    let (least, greatest) = setting.private_range()?;
-    let spread = match setting.runs.len() {
-        0 | 1 => "in one run".to_owned(),
-        runs => format!("{} to {} in {runs} runs", words::percent(least), words::percent(greatest)),
-    };
-    Some(format!(
-        "the private arm classifies {} of the frames correctly ({spread}), {} points from the public arm at {}.",
-        words::percent(private),
-        words::points(private - public),
-        words::percent(public)
-    ))
 }
 
 /// Describes a setting relative to the plan.
@@ -74,20 +123,22 @@ fn describe_factors(setting: &RehearsedSetting) -> String {
     format!("clip × {}, learning rate × {}", words::number(setting.clip_factor), words::number(setting.rate_factor))
 }
 
-/// Renders the results of a rehearsal job.
-pub(super) fn render_outcome(report: &RehearsalReport) -> AnyView {
-    let best = report.best().filter(|best| !best.is_own()).and_then(|best| {
-        let sentence = describe_setting(best)?;
+/// Renders the results of a rehearsal job. `model` is the plan's.
+pub(super) fn render_outcome(model: &AcousticModel, report: &RehearsalReport) -> AnyView {
+    let words = RehearsalWords::from_model(model);
+    let RehearsalWords { measure, caption, .. } = words;
+    let best = report.best(measure).filter(|best| !best.is_own()).and_then(|best| {
+        let sentence = words.describe(best)?;
         Some(format!("Best tried setting, for the same price: {}; {sentence}", describe_factors(best)))
     });
     let missing = (report.planned as usize).saturating_sub(report.settings.len());
     let left_out = (missing > 0).then(|| format!("{} had no time.", words::plural(missing as u64, "setting")));
     let units: Vec<String> = report.units.iter().map(|units| words::count(*units)).collect();
     view! {
-        <p class="headline">{describe_own(report)}</p>
+        <p class="headline">{describe_own(model, report)}</p>
         {best.map(|best| view! { <p>{best}</p> })}
         <table class="cards result">
-            <caption>"Frames classified correctly on public speakers who were set aside, by setting"</caption>
+            <caption>{caption}</caption>
             <thead><tr>
                 <th scope="col">"Setting"</th>
                 <th scope="col" class="number">"Public arm"</th>
@@ -96,7 +147,7 @@ pub(super) fn render_outcome(report: &RehearsalReport) -> AnyView {
                 <th scope="col" class="number">"Difference"</th>
                 <th scope="col" class="number">"Runs"</th>
             </tr></thead>
-            <tbody>{report.settings.iter().map(render_row).collect_view()}</tbody>
+            <tbody>{report.settings.iter().map(|setting| render_row(measure, setting)).collect_view()}</tbody>
         </table>
         <p class="hint">{WARNING}</p>
         <p class="hint">
@@ -107,15 +158,15 @@ pub(super) fn render_outcome(report: &RehearsalReport) -> AnyView {
     .into_any()
 }
 
-fn render_row(setting: &RehearsedSetting) -> AnyView {
-    let mean = setting.mean_accuracy();
-    let number = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), words::percent);
-    let range = setting.private_range();
+fn render_row(measure: SettingMeasure, setting: &RehearsedSetting) -> AnyView {
+    let mean = setting.means(measure);
+    let number = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), format_share);
+    let range = setting.private_range(measure);
     let range = range.map_or_else(
         || "–".to_owned(),
-        |(least, greatest)| format!("{} to {}", words::percent(least), words::percent(greatest)),
+        |(least, greatest)| format!("{} to {}", format_share(least), format_share(greatest)),
     );
-    let difference = mean.map_or_else(|| "–".to_owned(), |(public, private)| words::points(private - public));
+    let difference = mean.map_or_else(|| "–".to_owned(), |(public, private)| format_difference(private - public));
     let failed = if setting.failed > 0 { format!(", {} failed", setting.failed) } else { String::new() };
     view! {
         <tr>
@@ -136,19 +187,24 @@ mod beside {
     use undertone_api::dataset::{Dataset, DatasetContent};
     use undertone_api::id::ConsortiumId;
     use undertone_api::job::Report;
-    use undertone_api::job::dp_sgd::Spec;
+    use undertone_api::job::dp_sgd::{AcousticModel, SettingMeasure, Spec};
     use undertone_api::plan::PlanRehearsal;
 
-    use super::{WARNING, describe_factors, describe_setting};
+    use super::{RehearsalWords, WARNING, describe_factors};
     use crate::kind::dp_sgd::TrainingPlan;
     use crate::path;
 
-    /// Renders the rehearsals of a plan; empty without one.
-    pub(in crate::kind) fn render_rehearsals(consortium: ConsortiumId, rehearsals: &[PlanRehearsal]) -> AnyView {
+    /// Renders the rehearsals of a plan with this model; empty without one.
+    pub(in crate::kind) fn render_rehearsals(
+        consortium: ConsortiumId,
+        model: &AcousticModel,
+        rehearsals: &[PlanRehearsal],
+    ) -> AnyView {
         if rehearsals.is_empty() {
             return ().into_any();
         }
-        let items = rehearsals.iter().map(|rehearsal| render_item(consortium, rehearsal)).collect_view();
+        let words = RehearsalWords::from_model(model);
+        let items = rehearsals.iter().map(|rehearsal| render_item(consortium, &words, rehearsal)).collect_view();
         view! {
             <section class="panel" aria-label="Rehearsals">
                 <p><strong>"Rehearsed on public data"</strong></p>
@@ -159,8 +215,8 @@ mod beside {
         .into_any()
     }
 
-    fn render_item(consortium: ConsortiumId, rehearsal: &PlanRehearsal) -> AnyView {
-        let result = rehearsal.own.as_ref().and_then(describe_setting);
+    fn render_item(consortium: ConsortiumId, words: &RehearsalWords, rehearsal: &PlanRehearsal) -> AnyView {
+        let result = rehearsal.own.as_ref().and_then(|own| words.describe(own));
         let result = result.unwrap_or_else(|| match rehearsal.finished_at {
             Some(_) => "this setting was not measured.".to_owned(),
             None => format!("the rehearsal is {}.", rehearsal.state.label()),
@@ -169,7 +225,7 @@ mod beside {
             Some(format!(
                 " Best tried setting, for the same price: {}; {}",
                 describe_factors(best),
-                describe_setting(best)?
+                words.describe(best)?
             ))
         });
         view! {
@@ -187,9 +243,9 @@ mod beside {
         report: Option<&Report>,
         datasets: &[Dataset],
     ) -> AnyView {
-        let speech = |dataset: &&Dataset| dataset.content == DatasetContent::Speech;
-        let speech: Vec<Dataset> = datasets.iter().filter(speech).cloned().collect();
-        let Some(first) = spec.rehearsal.as_ref().and_then(|_| TrainingPlan::first(&speech, &[])) else {
+        let content = if spec.model.rows.is_some() { DatasetContent::Table } else { DatasetContent::Speech };
+        let datasets: Vec<Dataset> = datasets.iter().filter(|dataset| dataset.content == content).cloned().collect();
+        let Some(first) = spec.rehearsal.as_ref().and_then(|_| TrainingPlan::first(&datasets, &[])) else {
             return ().into_any();
         };
         let title = title.strip_prefix("Rehearsal: ").unwrap_or(title);
@@ -199,7 +255,10 @@ mod beside {
             Some(view! { <a class="button" href=format!("{}?{query}", path::plan(consortium))>{text}</a> })
         };
         let best = match report {
-            Some(Report::DpSgd(report)) => report.rehearsal.as_ref().and_then(|report| report.best()),
+            Some(Report::DpSgd(report)) => {
+                let measure = SettingMeasure::from_loss(spec.model.loss);
+                report.rehearsal.as_ref().and_then(|report| report.best(measure))
+            }
             _ => None,
         };
         let best = best.filter(|best| !best.is_own());

@@ -2,13 +2,13 @@
 
 use clap::Parser;
 use undertone_api::job::dp_sgd::{ModelPart, Optimizer};
-use undertone_api::job::{JobKind, NewJob, Spec};
+use undertone_api::job::{JobKind, NewJob, Spec, dp_sgd};
 
 use crate::cli::tests::enrolled_config;
 use crate::cli::{CommandLine, format_error, run_command};
 use crate::config::Config;
 use crate::dp::device::{Compute, Processor};
-use crate::run::dp_sgd::tune::tests::{datasets, spec, write_dataset};
+use crate::run::dp_sgd::tune::tests::{datasets, predict_cost, row_spec, spec, tables, write_dataset, write_table};
 use crate::site::folder::Folder;
 use crate::site::policy::TEMPLATE;
 
@@ -28,19 +28,42 @@ fn run(dir: &std::path::Path, more: &[&str]) -> Result<String, (u8, String)> {
 
 /// Makes a site with a dataset, and a job in a file.
 fn site(policy: &str) -> tempfile::TempDir {
+    let (dir, folder) = site_with_job("four sounds", spec(), policy);
+    write_dataset(&folder.datasets().join("public"));
+    dir
+}
+
+/// Makes a site with a public table, and a job in a file that predicts a number of it.
+fn table_site() -> tempfile::TempDir {
+    let mut spec = row_spec();
+    predict_cost(&mut spec);
+    spec.warm_start.epochs = 0;
+    let private = spec.private.as_mut().unwrap();
+    (private.rounds, private.optimizer) = (20, Optimizer::Adam { learning_rate: 5e-5 });
+    let (dir, folder) = site_with_job("costs", spec, PUBLIC);
+    write_table(&folder.datasets().join("public"), 0);
+    dir
+}
+
+const PUBLIC: &str = "[datasets.public]\nvisibility = \"public\"\n";
+
+fn site_with_job(title: &str, spec: dp_sgd::Spec, policy: &str) -> (tempfile::TempDir, Folder) {
     let dir = tempfile::tempdir().unwrap();
     let folder = Folder::new(dir.path().join("site"));
     std::fs::create_dir_all(folder.datasets()).unwrap();
-    write_dataset(&folder.datasets().join("public"));
     std::fs::write(folder.policy(), format!("{TEMPLATE}\n{policy}")).unwrap();
-    let job = NewJob { title: "four sounds".to_owned(), spec: Spec::DpSgd(spec()) };
+    let job = NewJob { title: title.to_owned(), spec: Spec::DpSgd(spec) };
     std::fs::write(dir.path().join("job.json"), serde_json::to_string(&job).unwrap()).unwrap();
-    dir
+    (dir, folder)
+}
+
+fn tuned(dir: &std::path::Path) -> serde_json::Value {
+    serde_json::from_str(&std::fs::read_to_string(dir.join("tuned.json")).unwrap()).unwrap()
 }
 
 #[test]
 fn tuned_job_is_a_valid_proposal() {
-    let dir = site("[datasets.public]\nvisibility = \"public\"\n");
+    let dir = site(PUBLIC);
     let summary = run(dir.path(), &["--settings", "2", "--halvings", "0"]).unwrap();
     assert!(summary.contains("1*") && summary.contains("2 of 2") && summary.contains("nothing to hide"), "{summary}");
     let text = std::fs::read_to_string(dir.path().join("tuned.json")).unwrap();
@@ -56,13 +79,51 @@ fn tuned_job_is_a_valid_proposal() {
 }
 
 #[test]
+fn job_on_a_table_is_tuned_by_the_error_of_its_number() {
+    let dir = table_site();
+    let summary = run(dir.path(), &["--settings", "2", "--halvings", "0"]).unwrap();
+    assert!(summary.contains("RMSE") && !summary.contains("ACCURACY") && summary.contains("1*"), "{summary}");
+    assert!(summary.contains("a share of the target's declared range"), "{summary}");
+    let document = tuned(dir.path());
+    let job: NewJob = serde_json::from_value(document.clone()).unwrap();
+    let Spec::DpSgd(spec) = job.spec else { panic!("it is of another kind") };
+    assert_eq!(spec.check(&tables(&dir.path().join("site/data/public"))), []);
+    assert!((spec.private.unwrap().optimizer.learning_rate() - 0.05).abs() < 1e-12);
+    let tuning = &document["tuning"];
+    let (chosen, public) = (tuning["chosen"]["loss"].as_f64(), tuning["public_loss"].as_f64());
+    assert!(tuning["measure"] == "rmse" && chosen < public, "{tuning}");
+}
+
+#[test]
+fn copies_are_an_option_of_speech() {
+    let dir = site(PUBLIC);
+    let summary = run(dir.path(), &["--copies", "1", "--copies", "2", "--halvings", "0"]).unwrap();
+    assert!(summary.contains(", 2 copies") && summary.contains("3 of 3"), "{summary}");
+    let tried = tuned(dir.path())["tuning"]["tried"].as_array().unwrap().clone();
+    assert_eq!(tried.iter().filter(|trial| trial["setting"]["copies"] == 2).count(), 1);
+    for (dir, count) in [(site(PUBLIC), "17"), (table_site(), "2")] {
+        let (code, message) = run(dir.path(), &["--copies", count]).unwrap_err();
+        assert!(code == 1 && message.contains(&format!("--copies {count}: ")), "{message}");
+        assert!(!dir.path().join("tuned.json").exists());
+    }
+}
+
+#[test]
+fn dataset_of_other_content_is_refused() {
+    let dir = table_site();
+    let job = NewJob { title: "four sounds".to_owned(), spec: Spec::DpSgd(spec()) };
+    std::fs::write(dir.path().join("job.json"), serde_json::to_string(&job).unwrap()).unwrap();
+    let (code, message) = run(dir.path(), &[]).unwrap_err();
+    assert!(code == 1 && message.contains("--dataset") && message.contains("public dataset of speech"), "{message}");
+}
+
+#[test]
 fn budget_is_divided_over_each_number_of_jobs() {
-    let dir = site("[datasets.public]\nvisibility = \"public\"\n");
+    let dir = site(PUBLIC);
     let goal = ["--epsilon", "8", "--delta", "1e-5", "--jobs", "2,1", "--settings", "1", "--halvings", "0"];
     let summary = run(dir.path(), &goal).unwrap();
     assert!(summary.contains("Best setting by the number of jobs"), "{summary}");
-    let document: serde_json::Value =
-        serde_json::from_str(&std::fs::read_to_string(dir.path().join("tuned.json")).unwrap()).unwrap();
+    let document = tuned(dir.path());
     let division = document["tuning"]["division"].as_array().unwrap();
     let z = |place: usize| division[place]["chosen"]["noise_multiplier"].as_f64().unwrap();
     assert_eq!((&division[0]["jobs"], &division[1]["jobs"]), (&2.into(), &1.into()));
@@ -76,7 +137,7 @@ fn budget_is_divided_over_each_number_of_jobs() {
 #[cfg(not(feature = "cuda"))]
 #[test]
 fn unusable_device_of_the_site_is_refused_before_the_search() {
-    let dir = site("[datasets.public]\nvisibility = \"public\"\n");
+    let dir = site(PUBLIC);
     let compute = Compute { device: Processor::Cuda(0), threads: 0 };
     Config { compute, ..enrolled_config() }.store(&Folder::new(dir.path().join("site"))).unwrap();
     let (code, message) = run(dir.path(), &["--settings", "1"]).unwrap_err();

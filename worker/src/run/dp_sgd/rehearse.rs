@@ -17,17 +17,16 @@ use undertone_api::job::dp_sgd::{
 };
 
 use super::error::TrainingError;
-use super::tune::{SettingGrid, TrialResult, TuneError, TuneResult, TuneSearch, tune};
+use super::tune::{PublicData, SettingGrid, TrialResult, TuneError, TuneResult, TuneSearch, tune};
 use crate::run::evaluation::{digest_file, locate_model};
 use crate::run::{Artifacts, Averaging, RunError, StopReason, check_cancelled};
 use crate::site::folder::{FolderError, write_durably};
-use crate::speech::dataset::Dataset;
 
 /// The period in which the run looks for its end.
 const POLL_PERIOD: Duration = Duration::from_millis(500);
 /// The folder of the roles' data, checkpoints and results, in the run's folder.
 const WORK: &str = "rehearsal";
-/// Share of the public speakers for measurement only, as at the terminal.
+/// Share of the public speakers, or of the units of a table, for measurement only, as at the terminal.
 const DEVELOPMENT: f64 = 0.15;
 /// Least share of the other public units for the lead, as at the terminal.
 const WARM: f64 = 0.5;
@@ -50,11 +49,11 @@ pub(super) fn run(
     // The check precedes any read.
     let published = exchange.confirm_public(lead)?;
     let path = exchange.dataset(lead)?;
-    let dataset = Dataset::open(&path)?;
-    let contents = vec![PublicContent { dataset: lead, digest: dataset.meta().digest.clone() }];
-    let inputs = dataset.meta().inputs as u32;
+    let data = PublicData::open(spec, &path).map_err(RunError::from_failure)?;
+    let contents = vec![PublicContent { dataset: lead, digest: data.digest().to_owned() }];
+    let inputs = data.inputs();
     let classes = spec.model.classes.ok_or(TrainingError::NoClasses)?;
-    drop(dataset);
+    drop(data);
     let units = rehearsal.parties.iter().map(|party| party.units.ok_or_else(|| TrainingError::NoUnits(name.clone())));
     let factors = |factors: &[f64]| std::iter::once(1.0).chain(factors.iter().copied()).collect();
     let grid = SettingGrid {
@@ -193,9 +192,10 @@ fn collect_runs(
         }
         setting.runs.push(RehearsedRun {
             repeat: *repeat,
-            public: result.public,
+            public: result.public.accuracy,
             private: trial.accuracy,
             loss: trial.loss,
+            public_loss: Some(result.public.loss),
             seconds: trial.seconds,
         });
     }

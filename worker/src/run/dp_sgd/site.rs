@@ -81,7 +81,9 @@ impl TrainingSite {
             return Err(TrainingError::NoUnits(name()).into());
         }
         let charged = own.charge.is_some();
-        let most_rows = spec.model.rows.as_ref().filter(|_| charged).map(|rows| rows.rows_per_unit as usize);
+        // A rehearsal charges nothing, and the units of its noisy parties have the rows of charged ones.
+        let is_bounded = charged || party.noise.is_some();
+        let most_rows = spec.model.rows.as_ref().filter(|_| is_bounded).map(|rows| rows.rows_per_unit as usize);
         let data = TrainingData::open(spec, &exchange.dataset(own.dataset)?, most_rows.unwrap_or(usize::MAX))?;
         let mut units = data.units(spec.unit, charged)?;
         let is_lead = spec.participants.first().is_some_and(|first| first.dataset == party.dataset);
@@ -100,7 +102,7 @@ impl TrainingSite {
             .into());
         }
         let size = own.units;
-        let longest = most_rows.or_else(|| exchange.longest_unit(spec.unit).filter(|_| charged));
+        let longest = most_rows.or_else(|| exchange.longest_unit(spec.unit)).filter(|_| charged);
         let turns = banded_terms(spec, &party).map(|(bands, _)| {
             let ids = units.iter().map(|unit| data.unit_id(spec.unit, unit));
             let groups = UnitTurns::assign(exchange.manifest().job, party.dataset, ids, bands);

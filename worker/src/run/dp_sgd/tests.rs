@@ -19,6 +19,7 @@ use undertone_api::job::dp_sgd::{Arm, Report};
 use undertone_privacy::PrivacyUnit;
 
 pub(super) use self::training::spec as test_spec;
+pub(crate) use self::training::{columns, row_spec, write_table};
 
 use self::training::TestTraining;
 use crate::fault::{self, FailureKind, FailurePlan};

@@ -1,22 +1,22 @@
 //! Tuning without payment: a rehearsal on public data chooses a job's clip, step, rate, batch and more.
 //!
-//! The lead's public data are split by speaker: one part acts as the lead, one as each of the other participants, and
-//! one is for measurement only. Then the whole job runs in this process, for one setting after the other. The code is
-//! that of real runs: the same batches, clip, integers, noise and optimizer. The expected batch q n is that of the real
-//! parties, and the noise is the one that the target epsilon requires at that q and that number of rounds. It reads no
-//! private data, sends nothing and charges nothing: it costs time.
+//! The lead's public data are split by speaker, or by unit of a table: one part acts as the lead, one as each of the
+//! other participants, and one is for measurement only. Then the whole job runs in this process, for one setting after
+//! the other. The code is that of real runs: the same batches, clip, integers, noise and optimizer. The expected batch q n
+//! is that of the real parties, and the noise is the one that the target epsilon requires at that q and that number of
+//! rounds. It reads no private data, sends nothing and charges nothing: it costs time.
 //!
 //! It cannot know the difference between the private data and the public ones. A clip and a rate transfer well, an
 //! accuracy does not.
 //!
-//! The modules: `search` is the input, `setting` the grid of settings, `noise` their noise, `split` the parts of the
-//! data, `roles` their assignment to participants, `rehearsal` the run, `halving` the choice of survivors, `journal` the
-//! results. None may access a ledger, a key or the network.
+//! The modules: `search` is the input, `setting` the grid of settings, `noise` their noise, `public_data` the data, `split`
+//! their parts, `roles` their assignment to participants, `rehearsal` the run, `halving` the choice of survivors, `journal`
+//! the results. None may access a ledger, a key or the network.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use undertone_api::job::dp_sgd::{Arm, Spec};
+use undertone_api::job::dp_sgd::{Arm, SettingMeasure, Spec};
 use undertone_api::job::{Measurement, Report};
 
 use self::journal::TuneJournal;
@@ -24,12 +24,12 @@ use self::rehearsal::{JobRehearsal, RehearsalInput, RehearsalResult};
 use self::roles::{RehearsedJob, RoleAssignment};
 use super::checkpoint;
 use crate::run::RunError;
-use crate::speech::dataset::Dataset;
 
 mod error;
 mod halving;
 mod journal;
 mod noise;
+mod public_data;
 mod rehearsal;
 mod roles;
 mod search;
@@ -39,8 +39,28 @@ mod split;
 pub use self::error::TuneError;
 pub use self::journal::TrialResult;
 pub use self::noise::PrivacyGoal;
+pub(super) use self::public_data::PublicData;
 pub use self::search::TuneSearch;
 pub use self::setting::{SettingGrid, TuneSetting};
+
+/// The figures of a model on the development data.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TestFigures {
+    /// As [`TrialResult::accuracy`].
+    pub accuracy: f64,
+    /// As [`TrialResult::loss`].
+    pub loss: f64,
+}
+
+impl TestFigures {
+    /// The worst figures.
+    const WORST: Self = Self { accuracy: 0.0, loss: f64::MAX };
+
+    /// Returns figures that JSON can state: a loss that is no number, or infinite, is the greatest one.
+    const fn new(accuracy: f64, loss: f64) -> Self {
+        Self { accuracy, loss: if loss.is_finite() { loss } else { f64::MAX } }
+    }
+}
 
 /// The result of a search.
 #[derive(Debug, Clone)]
@@ -53,8 +73,8 @@ pub struct TuneResult {
     pub tried: Vec<TrialResult>,
     /// The number of settings, including those without time.
     pub settings: usize,
-    /// Accuracy of the warm start alone on the development data.
-    pub public: f64,
+    /// Figures of the warm start alone.
+    pub public: TestFigures,
     /// Units in the role of each participant, the lead first.
     pub held: Vec<u64>,
     /// The folder from which it resumes.
@@ -68,18 +88,19 @@ pub struct TuneResult {
 pub fn tune(search: &TuneSearch, mut report: impl FnMut(&TrialResult)) -> Result<TuneResult, TuneError> {
     let rounds = search.check()?;
     let settings = search.grid.settings(&rounds, search.settings, search.seed)?;
-    let dataset = Dataset::open(&search.dataset)?;
-    let identity = search.identity(&dataset.meta().digest)?;
+    let data = PublicData::open(&search.spec, &search.dataset)?;
+    let identity = search.identity(data.digest())?;
     let work = search.work.join(&identity[..12]);
     std::fs::create_dir_all(&work).map_err(TuneError::io("make", &work))?;
     let mut journal = TuneJournal::open(&work.join("journal.jsonl"), &identity)?;
-    let roles = RoleAssignment::assign(search, &dataset, &work)?;
-    drop(dataset);
+    let roles = RoleAssignment::assign(search, &data, &work)?;
+    drop(data);
 
     let began = Instant::now();
     let deadline = search.time.map(|time| began + time);
     let trials = Trials { search, roles: &roles, work: &work, deadline };
     let public = trials.warm_up()?;
+    let measure = SettingMeasure::from_loss(search.spec.model.loss);
     let last = search.halvings as usize + 1;
     let mut alive: Vec<usize> = (0..settings.len()).collect();
     for rung in 0..last {
@@ -105,7 +126,7 @@ pub fn tune(search: &TuneSearch, mut report: impl FnMut(&TrialResult)) -> Result
         if ranking.is_empty() {
             break;
         }
-        alive = if rung + 1 < last { halving::better_half(ranking) } else { Vec::new() };
+        alive = if rung + 1 < last { halving::better_half(measure, ranking) } else { Vec::new() };
         if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             break;
         }
@@ -113,14 +134,14 @@ pub fn tune(search: &TuneSearch, mut report: impl FnMut(&TrialResult)) -> Result
             break;
         }
     }
-    let chosen = choose_best(journal.results(), search.halvings).ok_or(TuneError::Time)?;
+    let chosen = choose_best(measure, journal.results(), search.halvings).ok_or(TuneError::Time)?;
     let spec = roles.spec_with(&chosen.setting)?;
     let tried = journal.results().to_vec();
     Ok(TuneResult { spec, chosen, tried, settings: settings.len(), public, held: roles.role_units(), work })
 }
 
 /// Returns the best of the results after the most rounds.
-fn choose_best(results: &[TrialResult], halvings: u32) -> Option<TrialResult> {
+fn choose_best(measure: SettingMeasure, results: &[TrialResult], halvings: u32) -> Option<TrialResult> {
     let rung = |result: &TrialResult| {
         let rungs = halving::rungs(result.setting.rounds, halvings);
         // A setting with few rounds has fewer rungs, and its last one equals the last of the others.
@@ -130,7 +151,7 @@ fn choose_best(results: &[TrialResult], halvings: u32) -> Option<TrialResult> {
     let furthest = measured().filter_map(rung).max()?;
     let rank = |result: &TrialResult| (result.number, result.accuracy, result.loss);
     let candidates = measured().filter(|result| rung(result) == Some(furthest));
-    candidates.min_by(|a, b| halving::compare(rank(a), rank(b))).cloned()
+    candidates.min_by(|a, b| halving::compare(measure, rank(a), rank(b))).cloned()
 }
 
 /// One rung of one setting.
@@ -151,15 +172,16 @@ struct Trials<'a> {
 }
 
 impl Trials<'_> {
-    /// Trains the lead, once for all settings; returns its accuracy on the development data.
-    fn warm_up(&self) -> Result<f64, TuneError> {
+    /// Trains the lead, once for all settings; returns its figures.
+    fn warm_up(&self) -> Result<TestFigures, TuneError> {
         let job = self.roles.warm_start_job();
         let Some(RehearsalResult { report: Some(Report::DpSgd(report)), .. }) =
             self.rehearse(&job, &self.work.join("warm"), 0)?
         else {
             return Err(TuneError::Time);
         };
-        Ok(report.arms.first().and_then(|arm| arm.tests.first()).map_or(0.0, |test| test.accuracy))
+        let test = report.arms.first().and_then(|arm| arm.tests.first());
+        Ok(test.map_or(TestFigures::WORST, |test| TestFigures::new(test.accuracy, test.loss)))
     }
 
     /// Rehearses a setting from the previous rung to its next; returns `None` when the time was over first.
@@ -184,9 +206,9 @@ impl Trials<'_> {
             remove(&self.rung_folder(rung, previous))?;
         }
         let is_result = |m: &&Measurement| m.series == Arm::Private.series() && m.round == rung.after;
-        let figures = measurements.iter().find(is_result).map(|m| (m.accuracy, m.loss));
+        let figures = measurements.iter().find(is_result).map(|m| TestFigures::new(m.accuracy, m.loss));
         let failed = failure.or_else(|| figures.is_none().then(|| "nothing was measured".to_owned()));
-        let (accuracy, loss) = figures.unwrap_or((0.0, f64::MAX));
+        let TestFigures { accuracy, loss } = figures.unwrap_or(TestFigures::WORST);
         let noise = proposal.participants.iter().find_map(|party| party.noise);
         Ok(Some(TrialResult {
             number: rung.number,
@@ -194,7 +216,7 @@ impl Trials<'_> {
             noise_multiplier: noise.map_or(0.0, |noise| noise.noise_multiplier.get()),
             after: rung.after,
             accuracy,
-            loss: if loss.is_finite() { loss } else { f64::MAX },
+            loss,
             seconds: began.elapsed().as_secs_f64(),
             failed,
         }))

@@ -1,7 +1,8 @@
 //! Limits of altered copies.
 
 use super::check_range;
-use crate::job::dp_sgd::{MaskedRuns, Spec, UnitAugmentation};
+use crate::job::dp_sgd::{Arm, MaskedRuns, Spec, UnitAugmentation};
+use crate::problem::Violation;
 
 /// The copies of a unit.
 const COPIES: (f64, f64) = (2.0, 16.0);
@@ -31,6 +32,23 @@ pub(super) fn check(
         let why = "the copies are equal, and have the gradient of one: name `frame_masks`, `coefficient_masks` or `noise`, or \
                    leave this out";
         say(&at("augmentation"), why.to_owned());
+    }
+}
+
+impl Spec {
+    /// Returns the first violation of altered copies in the private arm, if they replaced those of the spec. A site checks
+    /// the copies that its terminal asks for.
+    pub fn find_wrong_copies(&self, augmentation: &UnitAugmentation) -> Option<Violation> {
+        let mut first = None;
+        check(
+            self,
+            augmentation,
+            &|field: &str| format!("{}.{field}", Arm::Private.series()),
+            &mut |field, message| {
+                first.get_or_insert_with(|| Violation::new(format!("spec.{field}"), message));
+            },
+        );
+        first
     }
 }
 
@@ -114,6 +132,20 @@ mod tests {
         let found: Vec<_> = violations.iter().map(|violation| violation.field.as_str()).collect();
         assert_eq!(found, ["spec.private.augmentation"]);
         assert!(violations.iter().all(|violation| violation.message.contains("leave it out")), "{violations:?}");
+    }
+
+    #[test]
+    fn copies_of_another_setting_have_the_same_limits() {
+        let (spec, _) = change_of_speech(|_| ());
+        let field = |copies| {
+            let found = spec.find_wrong_copies(&UnitAugmentation { copies, ..USUAL });
+            found.map(|violation| violation.field)
+        };
+        let refused = Some("spec.private.augmentation.copies".to_owned());
+        assert_eq!([2, 16].map(field), [None, None]);
+        assert_eq!([1, 17].map(field), [refused.clone(), refused]);
+        let (rows, _) = change_of_rows(|_, _| ());
+        assert!(rows.find_wrong_copies(&USUAL).is_some_and(|violation| violation.message.contains("a row of a table")));
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 use super::{check_range, find_dataset};
 use crate::dataset::Dataset;
-use crate::job::dp_sgd::rehearsal::NO_ROWS;
 use crate::job::dp_sgd::{Rehearsal, Spec};
 use crate::problem::Violation;
 
@@ -25,9 +24,6 @@ pub(super) fn check(spec: &Spec, rehearsal: &Rehearsal, datasets: &[Dataset]) ->
             spec.participants.len()
         );
         say("participants", message);
-    }
-    if spec.model.rows.is_some() {
-        say("model.rows", NO_ROWS.to_owned());
     }
     for (field, is_there) in [
         ("open_terms", !spec.open_terms.is_empty()),

@@ -7,6 +7,7 @@ use crate::dataset::Dataset;
 use crate::job::JobKind as _;
 use crate::job::check::find_other_encoder;
 use crate::job::dp_sgd::{RowColumns, Spec, TrainingLoss};
+use crate::problem::Violation;
 
 /// Checks the columns, the layers and the unit of a model of rows against the tables of the job.
 pub(super) fn check(spec: &Spec, rows: &RowColumns, datasets: &[Dataset], say: &mut impl FnMut(&str, String)) {
@@ -41,6 +42,22 @@ pub(super) fn check(spec: &Spec, rows: &RowColumns, datasets: &[Dataset], say: &
     }
     if let Some(problem) = find_other_encoder(tables) {
         say("participants", problem);
+    }
+}
+
+impl Spec {
+    /// Returns the first violation of a model of rows that shows without the datasets of the job; `None` for a model of
+    /// speech. A site checks the specs that its terminal reads, because no server has checked them.
+    pub fn find_wrong_rows(&self) -> Option<Violation> {
+        let rows = self.model.rows.as_ref()?;
+        let mut first = None;
+        let mut say = |field: &str, message: String| {
+            first.get_or_insert_with(|| Violation::new(format!("spec.{field}"), message));
+        };
+        super::model::check(&self.model, &mut say);
+        check(self, rows, &[], &mut say);
+        super::model::check_size(self, rows.inputs(), rows.outputs(), &mut say);
+        first
     }
 }
 
@@ -170,16 +187,27 @@ mod tests {
         assert_eq!(spec.check(&datasets)[0].field, "spec.model.layers");
         let (spec, datasets) = change_of_speech(|spec| spec.model.loss = TrainingLoss::SquaredError);
         assert_eq!(spec.check(&datasets)[0].field, "spec.model.loss");
-        let (plan, _) = change_of_rows(|_, _| ());
-        let refused = plan.to_rehearsal(10).err().unwrap_or_default();
-        assert_eq!(refused.first().map(|violation| &*violation.field), Some("spec.model.rows"));
-        let rehearsal =
-            crate::job::dp_sgd::Spec { model: AcousticModel::lstm(8, None), ..plan.clone() }.to_rehearsal(10);
-        let rehearsal = crate::job::dp_sgd::Spec { model: plan.model, ..rehearsal.expect("a plan of speech") };
-        let (_, datasets) = change_of_rows(|_, _| ());
-        assert_eq!(rehearsal.check(&datasets)[0].field, "spec.model.rows");
         let (spec, datasets) = change_of_rows(|spec, _| spec.model = AcousticModel::lstm(8, None));
         assert!(spec.check(&datasets).iter().any(|violation| violation.message.contains("table")));
+    }
+
+    #[test]
+    fn violation_of_the_spec_alone_shows_without_datasets() {
+        let field = |change: fn(&mut crate::job::dp_sgd::Spec)| {
+            let (spec, _) = change_of_rows(|spec, _| change(spec));
+            spec.find_wrong_rows().map(|violation| violation.field)
+        };
+        assert_eq!(field(|_| ()), None);
+        assert_eq!(field(|spec| spec.model = AcousticModel::lstm(0, None)), None, "it has no rows");
+        let changes: [(&str, fn(&mut crate::job::dp_sgd::Spec)); 4] = [
+            ("spec.unit", |spec| spec.unit = PrivacyUnit::Record),
+            ("spec.model.loss", |spec| spec.model.loss = TrainingLoss::SquaredError),
+            ("spec.model.hidden", |spec| spec.model.hidden = 0),
+            ("spec.model.rows.rows_per_unit", |spec| rows(spec).rows_per_unit = 0),
+        ];
+        for (expected, change) in changes {
+            assert_eq!(field(change).as_deref(), Some(expected));
+        }
     }
 
     fn rows(spec: &mut crate::job::dp_sgd::Spec) -> &mut crate::job::dp_sgd::RowColumns {

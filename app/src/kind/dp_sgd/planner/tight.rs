@@ -42,6 +42,7 @@ pub(in crate::kind::dp_sgd) async fn fetch_tight_numbers(
 ) -> String {
     use undertone_api::job::{NewJob, Spec};
     let Ok(spec) = plan.spec(datasets) else { return String::new() };
+    let model = spec.model.clone();
     // The title is required only when the job is proposed.
     let title =
         Some(plan.title.clone()).filter(|title| !title.trim().is_empty()).unwrap_or_else(|| "a plan".to_owned());
@@ -49,7 +50,7 @@ pub(in crate::kind::dp_sgd) async fn fetch_tight_numbers(
     let new = NewPlan { consortium, job };
     let answer = async { service::plan::plan(request.ctx(), request.actor()?, &new).await }.await;
     let render = |planned: Planned| {
-        let rehearsals = render_rehearsals(consortium, &planned.rehearsals).to_html();
+        let rehearsals = render_rehearsals(consortium, &model, &planned.rehearsals).to_html();
         render_tight_numbers(&planned) + &rehearsals
     };
     answer.map_err(Error::into_problem).map_or_else(|_| String::new(), render)

@@ -193,6 +193,27 @@ async fn trainings_on_speech_and_on_tables_are_planned_beside_each_other() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn plan_over_tables_is_rehearsed_from_the_planner() {
+    let dashboard = TestDashboard::open().await;
+    let consortium = dashboard.consortium;
+    add_tables(&dashboard).await;
+    let planner = render_page(&dashboard, &path::plan_of(consortium, "rows")).await;
+    assert!(planner.contains("formaction=\"/ui/rehearse-dp-sgd\""), "{planner}");
+    let fields = planner_fields(&planner).replace("plan%5Btitle%5D=", "plan%5Btitle%5D=Returns");
+    let came = dashboard.send("rehearse-dp-sgd", &fields, true).await;
+    let job = dashboard.newest_job().await;
+    assert_eq!(job.title, "Rehearsal: Returns", "{}", came.body);
+    assert_eq!(came.location(), path::job(consortium, job.id));
+    let page = render_page(&dashboard, came.location()).await;
+    assert!(page.contains("parts of the lead’s public data take the roles"), "{page}");
+    let link = page.split("Open the rehearsed plan").next().and_then(|rest| rest.rsplit("href=\"").next());
+    let link = link.and_then(|rest| rest.split('"').next()).expect("a link").replace("&amp;", "&");
+    let planner = render_page(&dashboard, &link).await;
+    assert!(planner.contains("name=\"plan[rows]\"") && planner.contains("value=\"Returns\""), "{planner}");
+    assert!(planner.contains("Rehearsed on public data") && planner.contains("the rehearsal is queued."), "{planner}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn saved_plan_opens_its_kind_without_a_word() {
     let dashboard = TestDashboard::open().await;
     let consortium = dashboard.consortium;

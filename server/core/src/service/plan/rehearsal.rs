@@ -77,7 +77,8 @@ fn compare(row: &job::Model, plan: &dp_sgd::Spec) -> Option<PlanRehearsal> {
     match row.report.as_deref() {
         Some(Report::DpSgd(report)) => {
             let report = report.rehearsal.as_ref();
-            Some(report.map_or(rehearsal.clone(), |report| rehearsal.with_report(report, factors)))
+            let measure = dp_sgd::SettingMeasure::from_loss(plan.model.loss);
+            Some(report.map_or(rehearsal.clone(), |report| rehearsal.with_report(report, factors, measure)))
         }
         _ => Some(rehearsal),
     }

@@ -3,28 +3,39 @@
 
 use sha2::{Digest as _, Sha256};
 use undertone_api::job::Report;
-use undertone_api::job::dp_sgd::{Rehearsal, RehearsalReport, Spec, UnitAugmentation};
+use undertone_api::job::dp_sgd::{
+    Rehearsal, RehearsalReport, RehearsedSetting, SettingMeasure, Spec, TrainingLoss, UnitAugmentation,
+};
+use undertone_privacy::PrivacyUnit;
 
 use super::initial::first_model;
 use super::training::TestTraining;
 use crate::run::RunError;
 
-/// Makes a rehearsal of a job of a few rounds, with the plan's setting and one with twice the clip, in two repeats.
+/// Turns a job into its rehearsal: a few rounds, with the plan's setting and one with twice the clip, in two repeats.
+fn rehearse(spec: &mut Spec, change: impl FnOnce(&mut Spec, &mut Rehearsal)) {
+    spec.open = None;
+    spec.private.as_mut().unwrap().rounds = 4;
+    let mut lead = spec.to_rehearsal(10).unwrap();
+    let mut rehearsal = lead.rehearsal.take().unwrap();
+    rehearsal.parties.iter_mut().for_each(|party| party.units = Some(20));
+    rehearsal.clip_factors = vec![2.0];
+    rehearsal.rate_factors.clear();
+    rehearsal.repeats = 2;
+    change(&mut lead, &mut rehearsal);
+    *spec = Spec { rehearsal: Some(rehearsal), ..lead };
+}
+
+/// Makes a rehearsal of a job of speech.
 fn rehearsal(change: impl FnOnce(&mut Spec, &mut Rehearsal)) -> TestTraining {
-    let job = TestTraining::new(|spec| {
-        spec.open = None;
-        spec.private.as_mut().unwrap().rounds = 4;
-        let mut lead = spec.to_rehearsal(10).unwrap();
-        let mut rehearsal = lead.rehearsal.take().unwrap();
-        rehearsal.parties.iter_mut().for_each(|party| party.units = Some(20));
-        rehearsal.clip_factors = vec![2.0];
-        rehearsal.rate_factors.clear();
-        rehearsal.repeats = 2;
-        change(&mut lead, &mut rehearsal);
-        *spec = Spec { rehearsal: Some(rehearsal), ..lead };
-    });
+    let job = TestTraining::new(|spec| rehearse(spec, change));
     job.replace_lead_data();
     job
+}
+
+/// Makes a rehearsal of a job on tables.
+fn table_rehearsal(change: impl FnOnce(&mut Spec, &mut Rehearsal)) -> TestTraining {
+    TestTraining::with_tables(|spec| rehearse(spec, change))
 }
 
 fn report(job: &TestTraining) -> RehearsalReport {
@@ -58,6 +69,66 @@ fn rehearsal_reports_each_setting_and_releases_nothing() {
     assert!(folder.join("rehearsal").exists());
     crate::run::forget(&folder).unwrap();
     assert!(!folder.join("rehearsal").exists());
+}
+
+#[test]
+fn table_is_rehearsed_by_its_units_and_releases_nothing() {
+    let job = table_rehearsal(|_, _| ());
+    job.run_process(0).unwrap();
+    let first = report(&job);
+    assert_eq!((first.units.len(), first.planned, first.settings.len()), (3, 2, 2));
+    assert!(first.units.iter().all(|units| *units > 0) && first.units.iter().sum::<u64>() < 58, "{:?}", first.units);
+    for setting in &first.settings {
+        let repeats: Vec<u32> = setting.runs.iter().map(|run| run.repeat).collect();
+        assert_eq!((repeats, setting.failed), (vec![1, 2], 0));
+        assert!(setting.means(SettingMeasure::Accuracy).is_some_and(|(public, private)| public > 0.0 && private > 0.0));
+    }
+    assert!(first.settings[0].runs[0].loss != first.settings[0].runs[1].loss, "another seed");
+    assert!(first.settings[0].runs[0].loss != first.settings[1].runs[0].loss, "the clip matters");
+    assert_eq!((job.payments(0), job.submissions(0)), (0, 0));
+    // A killed worker finds the finished settings, and the parts of the table, in its folder.
+    job.run_process(0).unwrap();
+    assert_eq!(report(&job), first);
+}
+
+#[test]
+fn rehearsal_of_a_number_reports_the_errors_of_both_arms() {
+    let job = table_rehearsal(|spec, own| {
+        spec.model.rows.as_mut().unwrap().target = super::training::columns()[4].clone();
+        (spec.model.loss, spec.model.classes) = (TrainingLoss::SquaredError, Some(1));
+        spec.warm_start.epochs = 0;
+        own.clip_factors.clear();
+        own.rate_factors = vec![2.0];
+        own.rounds.rounds = 10;
+    });
+    job.run_process(0).unwrap();
+    let report = report(&job);
+    let (public, private) = report.own().and_then(|own| own.means(SettingMeasure::Rmse)).unwrap();
+    assert!(0.0 < private && private < public && public < 0.5, "shares of the declared range: {private} {public}");
+    let best = report.best(SettingMeasure::Rmse).unwrap();
+    let error = |one: &RehearsedSetting| one.means(SettingMeasure::Rmse).unwrap().1;
+    assert!(report.settings.iter().all(|one| error(one) >= error(best)), "{report:?}");
+}
+
+#[test]
+fn table_that_does_not_fit_is_not_rehearsed() {
+    let message = |change: fn(&mut Spec)| {
+        let job = table_rehearsal(|spec, _| change(spec));
+        let end = job.run_process(0).unwrap_err();
+        assert!(matches!(end, RunError::Failed(_)) && job.report().is_none());
+        end.to_string()
+    };
+    assert!(message(|spec| spec.unit = PrivacyUnit::Speaker).contains("spec.unit"));
+    let other: fn(&mut Spec) = |spec| {
+        spec.model.rows.as_mut().unwrap().features[0].kind =
+            undertone_api::table::ColumnKind::Integer { least: 0, most: 99 };
+    };
+    assert!(message(other).contains("`age`"));
+    let speech: fn(&mut Spec) = |spec| spec.model.rows = None;
+    assert!(message(speech).contains("public dataset of speech"));
+    let job = table_rehearsal(|_, _| ());
+    job.make_private(0);
+    assert!(matches!(job.run_process(0), Err(RunError::Refused(_))));
 }
 
 #[test]

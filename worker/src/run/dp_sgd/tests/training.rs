@@ -25,8 +25,8 @@ use crate::speech::prepare::spell::CHARACTERS_FILE;
 
 use input::{manifest, write_dataset};
 
-pub(super) use input::columns;
 pub(in crate::run::dp_sgd) use input::spec;
+pub(crate) use input::{columns, row_spec, write_table};
 
 const PARTICIPANTS: usize = 3;
 const UTTERANCES: u64 = 24;

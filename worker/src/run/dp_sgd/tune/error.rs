@@ -6,6 +6,7 @@ use crate::run::RunError;
 use crate::site::folder::FolderError;
 use crate::site::gate::NotPublic;
 use crate::speech::dataset::DatasetError;
+use crate::tables::error::TableError;
 
 /// The reason for a failed search.
 #[derive(Debug, thiserror::Error)]
@@ -19,15 +20,30 @@ pub enum TuneError {
     /// A record of the search has no JSON form.
     #[error("cannot write a record of the search as JSON: {0}")]
     Json(#[from] serde_json::Error),
+    /// The data are not what the model reads.
+    #[error(
+        "{path} cannot lead the job ({reason}): its model needs a public {expected}; name one with --dataset, or as the \
+         first of `participants`"
+    )]
+    Content {
+        /// The examined file.
+        path: PathBuf,
+        /// The reason.
+        reason: &'static str,
+        /// What the model reads.
+        expected: &'static str,
+    },
     /// The data cannot be split.
     #[error(
-        "the public data have {speakers} speakers to train on, and {needed} are needed: one for each participant and \
-         one to measure on. Plan fewer participants, or let a dataset with more speakers lead"
+        "the public data have {groups} {noun} to train on, and {needed} are needed: one for each participant and one to \
+         measure on. Plan fewer participants, or let a dataset with more {noun} lead"
     )]
     TooFew {
-        /// The number of speakers.
-        speakers: usize,
-        /// The required number of speakers.
+        /// The number of speakers, or of units of a table.
+        groups: usize,
+        /// `speakers`, or what the units of a table are.
+        noun: &'static str,
+        /// The required number.
         needed: usize,
     },
     /// The disk failed.
@@ -50,6 +66,9 @@ pub enum TuneError {
     /// The data failed.
     #[error(transparent)]
     Dataset(#[from] DatasetError),
+    /// The rows of a table cannot be divided.
+    #[error(transparent)]
+    Table(#[from] TableError),
     /// The spec's own setting, or the warm start, cannot be rehearsed.
     #[error(transparent)]
     Run(#[from] RunError),

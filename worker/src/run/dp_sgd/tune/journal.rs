@@ -20,9 +20,10 @@ pub struct TrialResult {
     pub noise_multiplier: f64,
     /// The number of rounds before the measurement.
     pub after: u32,
-    /// The fraction of correctly classified development frames: 0 to 1.
+    /// The fraction of correctly classified development frames or rows: 0 to 1. For a numeric target the fraction of the rows
+    /// that are predicted within a twentieth of its declared range.
     pub accuracy: f64,
-    /// Mean cross-entropy on them, nats.
+    /// Mean cross-entropy on them, nats; for a numeric target the mean squared error, with its declared range as -1 to 1.
     pub loss: f64,
     /// Seconds since the previous rung.
     pub seconds: f64,

@@ -9,15 +9,14 @@ use undertone_api::id::{ConsortiumId, DatasetId, JobId, LineageId, OrganizationI
 use undertone_api::job::dp_sgd::{Spec, TestSet};
 use undertone_api::job::{DatasetUse, Spec as AnySpec};
 use undertone_api::signed::{Manifest, ManifestParticipant};
-use undertone_privacy::PrivacyUnit;
 use uuid::Uuid;
 
 use super::error::TuneError;
 use super::noise;
+use super::public_data::PublicData;
 use super::search::TuneSearch;
 use super::setting::TuneSetting;
 use super::split::{self, SplitShares};
-use crate::speech::dataset::Dataset;
 
 /// The test set of a rehearsal.
 const DEVELOPMENT: &str = "development";
@@ -46,21 +45,17 @@ impl<'a> RoleAssignment<'a> {
     ///
     /// # Errors
     /// [`TuneError`] when they are too few, or the disk refuses.
-    pub(super) fn assign(search: &'a TuneSearch, dataset: &Dataset, work: &Path) -> Result<Self, TuneError> {
+    pub(super) fn assign(search: &'a TuneSearch, data: &PublicData, work: &Path) -> Result<Self, TuneError> {
         let TuneSearch { spec, units, development, warm, seed, .. } = search;
         let shares = SplitShares { development: *development, warm: *warm, parties: units.clone() };
-        let parts = split::split(dataset, spec.unit, &shares, *seed, &work.join("data"))?;
-        let train = dataset.meta().train;
-        let lead = match spec.unit {
-            PrivacyUnit::Record | PrivacyUnit::Words => train.utterances,
-            PrivacyUnit::Speaker | PrivacyUnit::User => train.speakers,
-        };
-        let stated_units = std::iter::once(SizeClass::from_count(lead as u64).0).chain(units.iter().copied()).collect();
+        let parts = split::split(data, spec.unit, &shares, *seed, &work.join("data"))?;
+        let lead = SizeClass::from_count(data.count_units(spec.unit)).0;
+        let stated_units = std::iter::once(lead).chain(units.iter().copied()).collect();
         let role_units = parts.participants.iter().map(|(_, units)| *units).collect();
         let parties = spec.participants.iter().map(|party| party.dataset);
-        let mut data: HashMap<_, _> = parties.zip(parts.participants.into_iter().map(|(place, _)| place)).collect();
-        data.insert(DEVELOPMENT_ID, parts.development);
-        Ok(Self { search, data, stated_units, role_units, classes: dataset.meta().classes as u32 })
+        let mut places: HashMap<_, _> = parties.zip(parts.participants.into_iter().map(|(place, _)| place)).collect();
+        places.insert(DEVELOPMENT_ID, parts.development);
+        Ok(Self { search, data: places, stated_units, role_units, classes: data.classes() })
     }
 
     /// Returns the paths of the data by dataset.

@@ -33,7 +33,7 @@ pub struct TuneSearch {
     pub settings: usize,
     /// The number of times that the worse half is dropped.
     pub halvings: u32,
-    /// The fraction of the speakers for measurement only: greater than 0, less than 1.
+    /// The fraction of the speakers, or of the units of a table, for measurement only: greater than 0, less than 1.
     pub development: f64,
     /// The lead's lowest fraction of the other units: greater than 0, less than 1.
     pub warm: f64,
@@ -71,12 +71,13 @@ impl TuneSearch {
     pub(super) fn check(&self) -> Result<Rounds, TuneError> {
         let refuse = |why: &str| Err(TuneError::Spec(why.to_owned()));
         let TuneSearch { spec, units, development, warm, .. } = self;
-        let Some(rounds) = spec.private else { return refuse("the spec has no private arm: there is nothing to tune") };
-        if spec.model.rows.is_some() {
-            return refuse(
-                "the roles of a rehearsal are speakers, and tables have none: choose the settings of a model of rows by jobs on public tables",
-            );
+        let Some(rounds) = spec.private else {
+            return refuse("the spec has no rounds in `private`: there is nothing to tune");
+        };
+        if let Some(violation) = spec.find_wrong_rows() {
+            return refuse(&format!("`{}`: {}", violation.field, violation.message));
         }
+        self.grid.check_copies(spec)?;
         if spec.selection.is_some() {
             return refuse("the spec leaves the choice to a selection at the sites: tune it without `selection`");
         }

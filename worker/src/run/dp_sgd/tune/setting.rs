@@ -5,7 +5,7 @@ use std::fmt;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use serde::{Deserialize, Serialize};
-use undertone_api::job::dp_sgd::{Ema, ModelParts, Optimizer, Rounds, Spec};
+use undertone_api::job::dp_sgd::{Ema, ModelParts, Optimizer, Rounds, Spec, UnitAugmentation};
 use undertone_privacy::SamplingRate;
 
 use super::error::TuneError;
@@ -28,6 +28,10 @@ pub struct SettingGrid {
     pub parts: Vec<Option<ModelParts>>,
     /// Decays of the mean of the iterates, `None` for none; in place of the spec's.
     pub averaging: Vec<Option<f64>>,
+    /// Numbers of altered copies of each unit, 1 for none; in place of the spec's. Absent in the identity of a search
+    /// without them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub copies: Vec<u32>,
 }
 
 /// One point of the grid.
@@ -48,13 +52,23 @@ pub struct TuneSetting {
     /// Averaging of iterates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub averaging: Option<Ema>,
+    /// Altered copies of each unit, 1 for none; `None` for those of the spec.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copies: Option<u32>,
+}
+
+/// Returns the altered copies of each unit in `copies` copies: with the alterations of the spec's `own`, or the usual
+/// ones. `None` for one copy, the unit as it is.
+fn augment(own: Option<UnitAugmentation>, copies: u32) -> Option<UnitAugmentation> {
+    let usual = UnitAugmentation::with_usual_alterations(copies);
+    (copies != 1).then(|| UnitAugmentation { copies, ..own.unwrap_or(usual) })
 }
 
 impl TuneSetting {
     /// Returns the spec's own setting.
     pub const fn from_rounds(rounds: &Rounds) -> Self {
         let Rounds { rounds, optimizer, train, averaging, .. } = *rounds;
-        Self { clip: 1.0, batch: 1.0, optimizer, rounds, train, averaging }
+        Self { clip: 1.0, batch: 1.0, optimizer, rounds, train, averaging, copies: None }
     }
 
     /// Puts the setting into a spec. The noise does not change; a goal's noise is computed afterwards.
@@ -64,6 +78,9 @@ impl TuneSetting {
         rounds.rounds = self.rounds;
         rounds.train = self.train;
         rounds.averaging = self.averaging;
+        if let Some(copies) = self.copies {
+            rounds.augmentation = augment(rounds.augmentation, copies);
+        }
         for party in &mut spec.participants {
             if let Some(noise) = party.noise.as_mut() {
                 noise.clip *= self.clip;
@@ -95,11 +112,32 @@ impl fmt::Display for TuneSetting {
         if let Some(Ema { decay }) = self.averaging {
             write!(f, ", ema {decay}")?;
         }
-        Ok(())
+        match self.copies {
+            None => Ok(()),
+            Some(1) => write!(f, ", without copies"),
+            Some(copies) => write!(f, ", {copies} copies"),
+        }
     }
 }
 
 impl SettingGrid {
+    /// Checks the numbers of copies by the limits of the spec.
+    ///
+    /// # Errors
+    /// [`TuneError::Spec`] with the option, the number and the limit.
+    pub(super) fn check_copies(&self, spec: &Spec) -> Result<(), TuneError> {
+        let own = spec.private.and_then(|rounds| rounds.augmentation);
+        for copies in self.copies.iter().copied() {
+            let violation = augment(own, copies).and_then(|augmentation| spec.find_wrong_copies(&augmentation));
+            if let Some(violation) = violation {
+                let why =
+                    format!("--copies {copies}: {} (`{}`); 1 stands for none", violation.message, violation.field);
+                return Err(TuneError::Spec(why));
+            }
+        }
+        Ok(())
+    }
+
     /// Returns every point of the grid around the private arm of `spec`, and the spec's own, at most `most` of them.
     /// The spec's own is first; `seed` determines the order of the others.
     ///
@@ -125,6 +163,13 @@ impl SettingGrid {
         } else {
             self.averaging.iter().map(|decay| decay.map(|decay| Ema { decay })).collect()
         };
+        // The spec's own number is no other setting.
+        let own_copies = rounds.augmentation.map_or(1, |augmentation| augmentation.copies);
+        let mut copies: Vec<Option<u32>> =
+            self.copies.iter().map(|copies| Some(*copies).filter(|copies| *copies != own_copies)).collect();
+        if copies.is_empty() {
+            copies.push(None);
+        }
         let mut all = Vec::new();
         for optimizer in optimizers {
             for (rate, clip) in pairs(&rates, &clips) {
@@ -132,13 +177,14 @@ impl SettingGrid {
                     let optimizer = optimizer.with_learning_rate(optimizer.learning_rate() * rate);
                     let rounds = (f64::from(own.rounds) * length).round().max(1.0) as u32;
                     all.extend(parts.iter().flat_map(|train| {
-                        averaging.iter().map(move |averaging| TuneSetting {
+                        pairs(&averaging, &copies).map(move |(averaging, copies)| TuneSetting {
                             clip,
                             batch,
                             optimizer,
                             rounds,
                             train: *train,
-                            averaging: *averaging,
+                            averaging,
+                            copies,
                         })
                     }));
                 }
@@ -152,7 +198,7 @@ impl SettingGrid {
     }
 }
 
-fn pairs<'a>(first: &'a [f64], second: &'a [f64]) -> impl Iterator<Item = (f64, f64)> {
+fn pairs<A: Copy, B: Copy>(first: &[A], second: &[B]) -> impl Iterator<Item = (A, B)> {
     first.iter().flat_map(move |one| second.iter().map(move |other| (*one, *other)))
 }
 
@@ -168,9 +214,11 @@ pub(super) fn shuffle<T>(items: &mut [T], seed: u64) {
 mod tests {
     #![expect(clippy::unwrap_used, reason = "constants of a test are in range")]
 
-    use undertone_api::job::dp_sgd::{Optimizer, Rounds};
+    use undertone_api::job::dp_sgd::{MaskedRuns, Optimizer, Rounds, Spec, UnitAugmentation};
 
     use super::{SettingGrid, TuneSetting};
+    use crate::run::dp_sgd::tune::TuneError;
+    use crate::run::dp_sgd::tune::tests::{row_spec, spec};
 
     const RULE: Optimizer = Optimizer::Sgd { learning_rate: 0.5, momentum: 0.9 };
 
@@ -205,6 +253,65 @@ mod tests {
         assert_eq!(order(100, 1), order(100, 1));
         assert_ne!(order(100, 1), order(100, 2));
         assert_eq!(order(5, 1), order(100, 1)[..5]);
+    }
+
+    /// Returns the copies of the private arm with each setting of a grid around the spec's own, sorted.
+    fn copies(spec: &Spec, copies: &[u32]) -> Vec<Option<UnitAugmentation>> {
+        let grid = SettingGrid { copies: copies.to_vec(), ..SettingGrid::default() };
+        let settings = grid.settings(&spec.private.unwrap(), 100, 7).unwrap();
+        let augmentation = |setting: &TuneSetting| {
+            let mut spec = spec.clone();
+            setting.apply(&mut spec);
+            spec.private.unwrap().augmentation
+        };
+        let mut all: Vec<_> = settings.iter().map(augmentation).collect();
+        all.sort_by_key(|augmentation| augmentation.map_or(1, |augmentation| augmentation.copies));
+        all
+    }
+
+    #[test]
+    fn copies_replace_those_of_the_spec_and_keep_its_alterations() {
+        let usual = UnitAugmentation::with_usual_alterations;
+        let mut spec = spec();
+        assert_eq!(copies(&spec, &[]), [None]);
+        assert_eq!(copies(&spec, &[1, 4]), [None, Some(usual(4))], "without copies is the spec's own");
+        let frame_masks = Some(MaskedRuns { count: 1, longest: 4 });
+        let own = UnitAugmentation { frame_masks, coefficient_masks: None, ..usual(4) };
+        spec.private.as_mut().unwrap().augmentation = Some(own);
+        assert_eq!(copies(&spec, &[]), [Some(own)]);
+        let two = UnitAugmentation { copies: 2, ..own };
+        assert_eq!(copies(&spec, &[4, 2, 1]), [None, Some(two), Some(own)]);
+        let setting = TuneSetting { copies: Some(1), ..TuneSetting::from_rounds(&spec.private.unwrap()) };
+        assert!(setting.to_string().ends_with(", without copies"), "{setting}");
+        // A setting of an earlier version has no copies of its own.
+        let text = serde_json::to_string(&TuneSetting { copies: None, ..setting }).unwrap();
+        assert!(!text.contains("copies"), "{text}");
+        let mut again = spec.clone();
+        serde_json::from_str::<TuneSetting>(&text).unwrap().apply(&mut again);
+        assert_eq!(again, spec);
+        let text = serde_json::to_string(&SettingGrid::default()).unwrap();
+        assert!(!text.contains("copies"), "earlier searches keep their identity: {text}");
+    }
+
+    #[test]
+    fn copies_have_the_limits_of_the_spec() {
+        let check = |spec: &Spec, copies| {
+            let grid = SettingGrid { copies: vec![1, copies], ..SettingGrid::default() };
+            grid.check_copies(spec)
+        };
+        for valid in [1, 2, 16] {
+            assert!(check(&spec(), valid).is_ok(), "{valid}");
+        }
+        for wrong in [0, 17] {
+            let Err(TuneError::Spec(why)) = check(&spec(), wrong) else { panic!("{wrong} copies are admitted") };
+            assert!(
+                why.contains(&format!("--copies {wrong}: from 2 to 16")) && why.contains("1 stands for none"),
+                "{why}"
+            );
+        }
+        assert!(check(&row_spec(), 1).is_ok());
+        let Err(TuneError::Spec(why)) = check(&row_spec(), 2) else { panic!("rows have no frames") };
+        assert!(why.contains("--copies 2") && why.contains("spec.private.augmentation"), "{why}");
     }
 
     #[test]

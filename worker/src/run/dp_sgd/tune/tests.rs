@@ -9,11 +9,11 @@ use std::time::Duration;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use time::OffsetDateTime;
-use undertone_api::dataset::{Dataset, SizeClass, Visibility, usual_units};
+use undertone_api::dataset::{Dataset, DatasetContent, SizeClass, Visibility, usual_units};
 use undertone_api::id::{DatasetId, LineageId, OrganizationId, WorkerId};
 use undertone_api::job::JobKind;
 use undertone_api::job::dp_sgd::{
-    AcousticModel, AverageWeights, Noise, Optimizer, Party, Rounds, Spec, TestSet, WarmStart,
+    AcousticModel, AverageWeights, Noise, Optimizer, Party, Rounds, RowColumns, Spec, TestSet, TrainingLoss, WarmStart,
 };
 use undertone_privacy::{Delta, Epsilon, NoiseMultiplier, PrivacyUnit, SamplingRate};
 use uuid::Uuid;
@@ -25,6 +25,9 @@ use crate::site::policy::{
 };
 use crate::speech::dataset::{Description, Split, Writer};
 use crate::speech::features::Treatment;
+use crate::tables::dataset::read_meta;
+
+pub(crate) use crate::run::dp_sgd::tests::{columns, row_spec, write_table};
 
 const SPEAKERS: u32 = 24;
 
@@ -151,7 +154,7 @@ pub(crate) fn datasets() -> Vec<Dataset> {
         worker: WorkerId(Uuid::from_u128(number)),
         name: format!("data-{number}"),
         visibility,
-        content: undertone_api::dataset::DatasetContent::Speech,
+        content: DatasetContent::Speech,
         inputs: 3,
         classes: 4,
         records: SizeClass(20),
@@ -182,7 +185,8 @@ fn search_finds_the_step_that_learns_and_a_valid_spec() {
     assert_eq!(result.chosen.after, 12, "rehearsed to its end");
     let worst = result.tried.iter().map(|trial| trial.accuracy).fold(1.0, f64::min);
     assert!(result.chosen.accuracy > worst + 0.1, "{} {worst}", result.chosen.accuracy);
-    assert!(result.chosen.accuracy > result.public + 0.1, "{} {}", result.chosen.accuracy, result.public);
+    let public = result.public.accuracy;
+    assert!(result.chosen.accuracy > public + 0.1, "{} {public}", result.chosen.accuracy);
     let rate = result.spec.private.unwrap().optimizer.learning_rate();
     assert!((rate - 1.0).abs() < 1e-12, "a thousand times the spec's: {rate}");
     assert_eq!(result.spec.check(&datasets()), []);
@@ -297,5 +301,131 @@ fn search_without_time_or_with_wrong_input_is_refused() {
     let mut few = TuneSearch { spec: spec(), ..few };
     few.spec.participants =
         (1..=25).map(|number| Party { dataset: dataset_id(number), ..few.spec.participants[1] }).collect();
-    assert!(matches!(tune(&few, |_| ()), Err(TuneError::TooFew { speakers: 24, needed: 26 })));
+    assert!(matches!(tune(&few, |_| ()), Err(TuneError::TooFew { groups: 24, noun: "speakers", needed: 26 })));
+}
+
+/// Returns a search for a job on a table, with a step that changes no parameter, and with one that learns.
+fn row_search(folder: &Path, change: impl FnOnce(&mut Spec)) -> TuneSearch {
+    let dataset = folder.join("visits");
+    if !dataset.exists() {
+        write_table(&dataset, 0);
+    }
+    let mut spec = row_spec();
+    spec.warm_start.epochs = 0;
+    let private = spec.private.as_mut().unwrap();
+    (private.rounds, private.optimizer) = (30, Optimizer::Adam { learning_rate: 1e-50 });
+    change(&mut spec);
+    let grid = SettingGrid { rate: vec![5e48], ..SettingGrid::default() };
+    TuneSearch { spec, dataset, grid, halvings: 0, ..search(folder) }
+}
+
+fn rows(spec: &mut Spec) -> &mut RowColumns {
+    spec.model.rows.as_mut().unwrap()
+}
+
+/// Makes the model predict the cost, a number.
+pub(crate) fn predict_cost(spec: &mut Spec) {
+    rows(spec).target = columns()[4].clone();
+    (spec.model.loss, spec.model.classes) = (TrainingLoss::SquaredError, Some(1));
+}
+
+/// Returns the datasets of a job on tables with the columns of the table in `folder`, as the server knows them.
+pub(crate) fn tables(folder: &Path) -> Vec<Dataset> {
+    let schema = read_meta(folder).unwrap().schema;
+    let table = |dataset: Dataset| Dataset {
+        content: DatasetContent::Table,
+        inputs: 0,
+        classes: 0,
+        users: Some(SizeClass(20)),
+        table: Some(schema.clone()),
+        units: vec![PrivacyUnit::User],
+        ..dataset
+    };
+    datasets().into_iter().map(table).collect()
+}
+
+#[test]
+fn search_on_a_table_finds_the_step_that_learns_and_resumes() {
+    let dir = tempfile::tempdir().unwrap();
+    let search = row_search(dir.path(), |_| ());
+    let result = tune(&search, |_| ()).unwrap();
+    let (own, chosen) = (last_result(&result.tried, 0), &result.chosen);
+    assert!(own.loss.to_bits() == result.public.loss.to_bits(), "its step is too small: {own:?}");
+    assert!(chosen.number == 1 && chosen.accuracy > 0.7 && chosen.accuracy > own.accuracy, "{chosen:?} {own:?}");
+    assert_eq!(result.spec.check(&tables(&search.dataset)), []);
+    assert_eq!(result.held.len(), 3);
+    assert!(result.held.iter().all(|units| *units > 0) && result.held.iter().sum::<u64>() < 58, "{:?}", result.held);
+    // The second result is lost, as after a power failure.
+    let path = result.work.join("journal.jsonl");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let lines: Vec<&str> = text.lines().take(1 + 1).collect();
+    std::fs::write(&path, lines.join("\n") + "\n").unwrap();
+    let mut reports = 0;
+    let resumed = tune(&search, |_| reports += 1).unwrap();
+    assert_eq!((reports, figures(&resumed.chosen)), (1, figures(&result.chosen)));
+}
+
+#[test]
+fn number_is_ranked_by_its_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let result = tune(&row_search(dir.path(), predict_cost), |_| ()).unwrap();
+    let (own, chosen) = (last_result(&result.tried, 0), &result.chosen);
+    assert!(own.loss.to_bits() == result.public.loss.to_bits(), "its step is too small: {own:?}");
+    assert!(chosen.number == 1 && chosen.loss < 0.8 * own.loss, "{chosen:?} {own:?}");
+}
+
+#[test]
+fn noisy_roles_have_the_rows_of_charged_units() {
+    let dir = tempfile::tempdir().unwrap();
+    let loss = |most| {
+        let search = row_search(dir.path(), |spec| {
+            rows(spec).rows_per_unit = most;
+            spec.private.as_mut().unwrap().rounds = 2;
+        });
+        let result = tune(&search, |_| ()).unwrap();
+        last_result(&result.tried, 1).loss.to_bits()
+    };
+    // The data, the roles and the noise are the same: the rows of a unit make the difference.
+    assert_ne!(loss(1), loss(3));
+    assert_eq!(loss(3), loss(1000), "no unit has more than three rows");
+}
+
+#[test]
+fn wrong_spec_of_a_table_is_refused_by_its_field() {
+    let dir = tempfile::tempdir().unwrap();
+    let refused = |change: fn(&mut Spec)| {
+        tune(&row_search(dir.path(), change), |trial| panic!("{trial:?} was measured")).unwrap_err().to_string()
+    };
+    let changes: [(&str, fn(&mut Spec)); 5] = [
+        ("spec.unit", |spec| spec.unit = PrivacyUnit::Record),
+        ("spec.model.loss", |spec| spec.model.loss = TrainingLoss::SquaredError),
+        ("spec.model.rows.rows_per_unit", |spec| rows(spec).rows_per_unit = 0),
+        ("column `age` otherwise", |spec| {
+            rows(spec).features[0].kind = undertone_api::table::ColumnKind::Integer { least: 0, most: 99 };
+        }),
+        ("`private`", |spec| spec.private = None),
+    ];
+    for (field, change) in changes {
+        let message = refused(change);
+        assert!(message.contains(field), "{field}: {message}");
+    }
+}
+
+#[test]
+fn copies_are_searched_beside_the_other_settings() {
+    let dir = tempfile::tempdir().unwrap();
+    let grid = SettingGrid { rate: vec![1000.0], copies: vec![1, 2], ..SettingGrid::default() };
+    let search = TuneSearch { grid, halvings: 0, ..search(dir.path()) };
+    let result = tune(&search, |_| ()).unwrap();
+    let mut tried: Vec<_> = result.tried.iter().map(|trial| trial.setting.copies).collect();
+    tried.sort_unstable();
+    assert_eq!(tried, [None, None, Some(2)], "its own, the rate without copies, and the rate with copies");
+    let loss = |copies| {
+        let found = result.tried.iter().find(|trial| trial.number > 0 && trial.setting.copies == copies);
+        found.map(|trial| trial.loss.to_bits())
+    };
+    assert!(loss(None).is_some() && loss(None) != loss(Some(2)), "the copies take part in the rounds");
+    let wrong = SettingGrid { copies: vec![17], ..SettingGrid::default() };
+    let wrong = TuneSearch { grid: wrong, ..search };
+    assert!(matches!(tune(&wrong, |_| ()), Err(TuneError::Spec(why)) if why.contains("--copies 17")));
 }

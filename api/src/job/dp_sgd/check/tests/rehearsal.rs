@@ -1,9 +1,13 @@
 //! Rehearsals: their limits, the rehearsed job, and the plan to which one belongs.
 
-use super::{OURS, datasets, id, spec};
+use super::{OURS, change_of_rows, datasets, id, spec};
 use crate::dataset::SizeClass;
 use crate::job::JobKind;
-use crate::job::dp_sgd::{Rehearsal, RehearsalReport, RehearsedRun, RehearsedSetting, Spec, UnitAugmentation};
+use crate::job::dp_sgd::{
+    AcousticModel, Rehearsal, RehearsalReport, RehearsedRun, RehearsedSetting, SettingMeasure, Spec, TrainingLoss,
+    UnitAugmentation,
+};
+use crate::table::ColumnKind;
 
 type PlanChange = fn(&mut Spec);
 
@@ -115,15 +119,72 @@ fn limit_of_a_rehearsal_is_reported_at_its_field() {
 }
 
 #[test]
+fn plan_over_tables_is_rehearsed_with_their_declared_units() {
+    let (plan, tables) = change_of_rows(|spec, _| spec.open = None);
+    let rehearsal = plan.to_rehearsal(30).unwrap();
+    assert_eq!(rehearsal.check(&tables), []);
+    let settled = rehearsal.settle(&tables);
+    assert_eq!((settled.model.classes, settled.check(&tables)), (Some(2), Vec::new()));
+    assert_eq!(settled.rehearsal.as_ref().unwrap().parties[0].units, Some(50), "the users of the planned table");
+    assert_eq!(settled.rehearsal_factors(&plan.settle(&tables)), Some((1.0, 1.0)));
+    let refused = |change: fn(&mut Spec)| {
+        let mut rehearsal = settled.clone();
+        change(&mut rehearsal);
+        rehearsal.check(&tables).into_iter().map(|violation| violation.field).collect::<Vec<_>>()
+    };
+    let copies: fn(&mut Spec) = |spec| {
+        let rounds = &mut spec.rehearsal.as_mut().unwrap().rounds;
+        rounds.augmentation = Some(UnitAugmentation::with_usual_alterations(2));
+    };
+    assert_eq!(refused(copies), ["spec.rehearsal.rounds.augmentation"]);
+    let other: fn(&mut Spec) = |spec| {
+        spec.model.rows.as_mut().unwrap().features[0].kind = ColumnKind::Integer { least: 0, most: 99 };
+    };
+    assert_eq!(refused(other), ["spec.model.rows.features.0"]);
+    let speech: fn(&mut Spec) = |spec| spec.model = AcousticModel::lstm(8, None);
+    let content = "spec.rehearsal.parties.0.dataset".to_owned();
+    assert!(refused(speech).contains(&content), "an acoustic model reads no table");
+}
+
+/// Returns a setting with one run for each measured accuracy and loss.
+fn measured(clip_factor: f64, figures: &[(f64, f64)], failed: u32) -> RehearsedSetting {
+    let run = |(repeat, (private, loss)): (u32, &(f64, f64))| RehearsedRun {
+        repeat,
+        public: 0.3,
+        private: *private,
+        loss: *loss,
+        public_loss: Some(0.16),
+        seconds: 1.0,
+    };
+    RehearsedSetting { clip_factor, rate_factor: 1.0, failed, runs: (1..).zip(figures).map(run).collect() }
+}
+
+#[test]
+fn setting_of_a_number_is_ranked_by_its_error() {
+    assert_eq!(SettingMeasure::from_loss(TrainingLoss::Ctc), SettingMeasure::Accuracy);
+    let measure = SettingMeasure::from_loss(TrainingLoss::SquaredError);
+    let own = measured(1.0, &[(0.9, 0.04), (0.9, 0.16)], 0);
+    assert_eq!(own.means(measure).map(|(public, _)| public), Some(0.2), "a fifth of the declared range");
+    let private = own.means(measure).map_or(f64::NAN, |(_, private)| private);
+    assert!((private - 0.15).abs() < 1e-12, "the mean of 0.1 and 0.2: {private}");
+    assert_eq!(own.private_range(measure), Some((0.1, 0.2)));
+    let settings = vec![own, measured(0.5, &[(0.1, 0.01), (0.1, 0.01)], 0), measured(2.0, &[(0.2, 0.04); 2], 0)];
+    let report = RehearsalReport { units: vec![1, 1], planned: 3, settings };
+    let clip = |measure| report.best(measure).map(|best| best.clip_factor);
+    assert_eq!((clip(measure), clip(SettingMeasure::Accuracy)), (Some(0.5), Some(1.0)));
+    // Reports of earlier workers, which have no loss of the public arm, are of speech.
+    let mut earlier = report.settings[0].clone();
+    earlier.runs[0].public_loss = None;
+    assert_eq!((earlier.means(measure), earlier.means(SettingMeasure::Accuracy)), (None, Some((0.3, 0.9))));
+    let text = serde_json::to_string(&earlier.runs[0]).unwrap();
+    assert!(!text.contains("public_loss") && serde_json::from_str::<RehearsedRun>(&text).is_ok(), "{text}");
+}
+
+#[test]
 fn best_setting_was_measured_as_often_as_the_plans_own() {
-    let setting = |clip_factor, accuracies: &[f64], failed| RehearsedSetting {
-        clip_factor,
-        rate_factor: 1.0,
-        failed,
-        runs: (1..)
-            .zip(accuracies)
-            .map(|(repeat, private)| RehearsedRun { repeat, public: 0.3, private: *private, loss: 1.0, seconds: 1.0 })
-            .collect(),
+    let setting = |clip_factor, accuracies: &[f64], failed| {
+        let figures: Vec<_> = accuracies.iter().map(|accuracy| (*accuracy, 1.0)).collect();
+        measured(clip_factor, &figures, failed)
     };
     let settings = vec![
         setting(1.0, &[0.4, 0.6], 0),
@@ -132,7 +193,8 @@ fn best_setting_was_measured_as_often_as_the_plans_own() {
         setting(4.0, &[0.8, 0.8], 1),
     ];
     let report = RehearsalReport { units: vec![1, 1], planned: 4, settings };
-    assert_eq!(report.best().map(|best| best.clip_factor), Some(2.0));
-    assert_eq!(report.own().and_then(RehearsedSetting::private_range), Some((0.4, 0.6)));
-    assert_eq!(report.own().and_then(RehearsedSetting::mean_accuracy), Some((0.3, 0.5)));
+    let measure = SettingMeasure::Accuracy;
+    assert_eq!(report.best(measure).map(|best| best.clip_factor), Some(2.0));
+    assert_eq!(report.own().and_then(|own| own.private_range(measure)), Some((0.4, 0.6)));
+    assert_eq!(report.own().and_then(|own| own.means(measure)), Some((0.3, 0.5)));
 }

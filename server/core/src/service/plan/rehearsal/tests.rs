@@ -1,7 +1,9 @@
 #![expect(clippy::unwrap_used, reason = "what a test sets up is there, or the test fails")]
 #![expect(clippy::float_cmp, reason = "what was never charged is exactly 0, and factors are powers of 2")]
 
-use undertone_api::job::dp_sgd::{RehearsalReport, RehearsedRun, RehearsedSetting, Report as DpSgdReport, Spec};
+use undertone_api::job::dp_sgd::{
+    RehearsalReport, RehearsedRun, RehearsedSetting, Report as DpSgdReport, SettingMeasure, Spec,
+};
 use undertone_api::job::{Approval, DatasetUse, JobState, NewJob, Report, Spec as AnySpec};
 use undertone_api::plan::{NewPlan, PlanRehearsal};
 use undertone_api::problem::Code;
@@ -18,7 +20,7 @@ fn report() -> Report {
         clip_factor,
         rate_factor: 1.0,
         failed: 0,
-        runs: vec![RehearsedRun { repeat: 1, public: 0.25, private, loss: 1.0, seconds: 2.0 }],
+        runs: vec![RehearsedRun { repeat: 1, public: 0.25, private, loss: 1.0, public_loss: None, seconds: 2.0 }],
     };
     let settings = vec![setting(1.0, 0.5), setting(0.5, 0.75)];
     let rehearsal = Some(RehearsalReport { units: vec![8, 4, 4], planned: 9, settings });
@@ -49,7 +51,7 @@ on_both! {
         assert_eq!(world.job(job.summary.id).await.summary.state, JobState::Finished);
         assert_eq!(world.account(1).await.spent, 0.0, "nothing is charged");
         let [result] = <[_; 1]>::try_from(planned(&world, world.spec(4)).await).unwrap();
-        assert_eq!(result.own.unwrap().mean_accuracy(), Some((0.25, 0.5)));
+        assert_eq!(result.own.unwrap().means(SettingMeasure::Accuracy), Some((0.25, 0.5)));
         assert_eq!(result.best.unwrap().clip_factor, 0.5);
         // The plan with half the clip is the best setting itself.
         let mut halved = world.spec(4);

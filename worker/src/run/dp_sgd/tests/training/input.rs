@@ -52,7 +52,7 @@ pub(in crate::run::dp_sgd) fn spec() -> Spec {
 }
 
 /// Returns the columns of the tables: two numbers, a category, whether and how much the patient pays, and a note.
-pub(in crate::run::dp_sgd::tests) fn columns() -> Vec<TableColumn> {
+pub(crate) fn columns() -> Vec<TableColumn> {
     serde_json::from_value(serde_json::json!([
         { "name": "age", "kind": "integer", "least": 0, "most": 100 },
         { "name": "dose", "kind": "real", "least": 0.0, "most": 2.0, "step": 0.01 },
@@ -65,7 +65,7 @@ pub(in crate::run::dp_sgd::tests) fn columns() -> Vec<TableColumn> {
 }
 
 /// Returns the job of [`spec`] on tables: a linear model of `returns`.
-pub(super) fn row_spec() -> Spec {
+pub(crate) fn row_spec() -> Spec {
     let columns = columns();
     let rows = RowColumns { target: columns[3].clone(), features: columns[..3].to_vec(), rows_per_unit: 2, text: None };
     let mut spec = Spec { unit: PrivacyUnit::User, model: ModelSpec::from_rows(rows, 0, 0), open: None, ..spec() };
@@ -75,7 +75,7 @@ pub(super) fn row_spec() -> Spec {
 
 /// Adds a table of 60 patients with one to three rows each. Older patients with a higher dose return, more of them in ward
 /// b; every tenth row has no target.
-pub(super) fn write_table(target: &Path, seed: u64) {
+pub(crate) fn write_table(target: &Path, seed: u64) {
     let mut rng = ChaCha20Rng::seed_from_u64(seed);
     let mut uniform = || f64::from(rng.next_u32()) / f64::from(u32::MAX);
     let mut text = "patient,age,dose,ward,returns,cost,note\n".to_owned();

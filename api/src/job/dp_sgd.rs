@@ -6,12 +6,13 @@
 //! which each private participant sends one differentially private gradient a round with its *own* sampling rate, noise
 //! and clip. The server averages; all apply the same step. The lead measures on public test sets.
 //!
-//! Every option of a spec is in the file of its subject: `augmentation.rs`, `masked.rs`, `model.rs`, `rows.rs`, `noise.rs`,
-//! `rounds.rs`, `selection.rs`. An option at its default is not written, so that older manifests keep their digests. `cost.rs` alone defines the charge,
+//! Every option of a spec is in the file of its subject: `adaptation.rs`, `augmentation.rs`, `masked.rs`, `model.rs`,
+//! `rows.rs`, `noise.rs`, `rounds.rs`, `selection.rs`. An option at its default is not written, so that older manifests keep their digests. `cost.rs` alone defines the charge,
 //! `check.rs` the limits.
 //!
 #![doc = include_str!("dp_sgd/spec.md")]
 
+mod adaptation;
 mod augmentation;
 mod check;
 mod cost;
@@ -42,6 +43,7 @@ use crate::id::DatasetId;
 use crate::model::source::ModelSource;
 use crate::problem::Violation;
 
+pub use adaptation::ParameterAdaptation;
 pub use augmentation::{MaskedRuns, UnitAugmentation};
 pub use masked::SecureAggregation;
 pub use model::{AcousticModel, ModelPart, ModelParts, RecurrentCell, TrainingLoss};
@@ -262,12 +264,12 @@ impl Spec {
         self.participants.iter().find(|party| party.dataset == dataset)
     }
 
-    /// Returns the length of each vector of a series: the parameters of its trained parts. `None` while the spec leaves
-    /// the classes open, or if none of the `datasets` is a participant's.
+    /// Returns the length of each vector of a series: its trained coordinates. `None` while the spec leaves the classes
+    /// open, or if none of the `datasets` is a participant's.
     pub fn vector_length(&self, rounds: &Rounds, datasets: &[Dataset]) -> Option<u64> {
         let coefficients = datasets.iter().find(|dataset| self.party(dataset.id).is_some())?.inputs;
         let inputs = self.model.inputs(coefficients);
-        Some(self.model.parameters(rounds.trained(&self.model), inputs, self.model.classes?))
+        Some(rounds.coordinates(&self.model, inputs, self.model.classes?))
     }
 
     /// Returns the group of the private series, from the datasets of all its members.

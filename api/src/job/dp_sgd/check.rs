@@ -1,5 +1,6 @@
 //! The requirements on a `dp_sgd` spec, checked before approval is requested.
 
+mod adaptation;
 mod augmentation;
 mod banded;
 mod masked;

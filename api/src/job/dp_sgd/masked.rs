@@ -125,10 +125,9 @@ impl Spec {
         })
     }
 
-    /// Returns d, the trained parameters of the private series; `None` while the spec leaves the classes open.
+    /// Returns d, the trained coordinates of the private series; `None` while the spec leaves the classes open.
     fn dimension(&self, inputs: u32) -> Option<NonZeroU32> {
-        let trained = self.private.as_ref()?.trained(&self.model);
-        let length = self.model.parameters(trained, self.model.inputs(inputs), self.model.classes?);
+        let length = self.private.as_ref()?.coordinates(&self.model, self.model.inputs(inputs), self.model.classes?);
         NonZeroU32::new(u32::try_from(length).ok()?)
     }
 

@@ -8,6 +8,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::adaptation::PartWeights;
 use super::rows::{RowColumns, TextEmbedding};
 
 /// The recurrent cell.
@@ -122,35 +123,43 @@ impl AcousticModel {
     /// Returns the parameters of one part, for data of `inputs` coefficients and `classes` classes; 0 for an absent
     /// part. Saturates for an unchecked model.
     pub fn part_parameters(&self, part: ModelPart, inputs: u32, classes: u32) -> u64 {
+        self.part_weights(part, inputs, classes).parameters()
+    }
+
+    /// Returns the parameters of one part by their use, as [`AcousticModel::part_parameters`] counts them.
+    pub(super) fn part_weights(&self, part: ModelPart, inputs: u32, classes: u32) -> PartWeights {
         let embedded = self.rows.as_ref().and_then(|rows| rows.embedded_width());
         let inputs = embedded.unwrap_or(u64::from(inputs));
         let hidden = u64::from(self.hidden);
-        let classes = u64::from(classes);
         let directions = if self.bidirectional { 2 } else { 1 };
         let is_dense = self.rows.is_some();
         let width = if is_dense && self.layers == 0 { inputs } else { hidden.saturating_mul(directions) };
         if !self.parts().contains(part) {
-            return 0;
+            return PartWeights::default();
         }
         let layer = |fed: u64| {
             if is_dense {
-                return (fed + 1).saturating_mul(hidden);
+                return PartWeights::affine(fed, hidden);
             }
             let gates = match self.cell {
                 RecurrentCell::Lstm => 4,
                 RecurrentCell::Gru => 3,
             };
-            (fed + hidden + 1).saturating_mul(hidden).saturating_mul(gates * directions)
+            let outputs = hidden.saturating_mul(gates);
+            let matrices = vec![[fed, outputs], [hidden, outputs]];
+            PartWeights { matrices, biases: outputs, gains: 0, copies: directions }
         };
         match part {
-            ModelPart::Embedding => self.rows.as_ref().and_then(|rows| rows.text).map_or(0, TextEmbedding::parameters),
-            ModelPart::Context => {
-                inputs.saturating_mul(self.context.unwrap_or(0).into()).saturating_add(1).saturating_mul(hidden)
+            ModelPart::Embedding => {
+                let table = self.rows.as_ref().and_then(|rows| rows.text);
+                let shape = |table: TextEmbedding| [u64::from(table.buckets), u64::from(table.width)];
+                PartWeights { matrices: table.map(shape).into_iter().collect(), copies: 1, ..PartWeights::default() }
             }
+            ModelPart::Context => PartWeights::affine(inputs.saturating_mul(self.context.unwrap_or(0).into()), hidden),
             ModelPart::Layer1 => layer(if self.context.is_some() { hidden } else { inputs }),
             ModelPart::Layer2 | ModelPart::Layer3 | ModelPart::Layer4 => layer(width),
-            ModelPart::Normalize => 2 * width,
-            ModelPart::Output => (width + 1).saturating_mul(classes),
+            ModelPart::Normalize => PartWeights { matrices: Vec::new(), biases: width, gains: width, copies: 1 },
+            ModelPart::Output => PartWeights::affine(width, u64::from(classes)),
         }
     }
 

@@ -8,6 +8,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::adaptation::ParameterAdaptation;
 use super::augmentation::UnitAugmentation;
 use super::model::{AcousticModel, ModelParts, is_one, one};
 
@@ -196,6 +197,9 @@ pub struct Rounds {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<super::ModelPart>>))]
     pub train: Option<ModelParts>,
+    /// Training of few coordinates of these parts. Absent: each parameter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adaptation: Option<ParameterAdaptation>,
     /// The steps of each party between two averages: 1 to 10,000.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 10000))]
@@ -221,6 +225,7 @@ impl Rounds {
             schedule: RateSchedule::Constant,
             averaging: None,
             train: None,
+            adaptation: None,
             local_steps: 1,
             augmentation: None,
             exchange: VectorExchange { precision: Precision::F32 },
@@ -230,6 +235,12 @@ impl Rounds {
     /// Returns the parts of `model` that it trains.
     pub fn trained(&self, model: &AcousticModel) -> ModelParts {
         self.train.unwrap_or_else(|| model.parts())
+    }
+
+    /// Returns the number of trained coordinates of `model`, the length of each vector, for data of `inputs` coefficients and
+    /// `classes` classes.
+    pub fn coordinates(&self, model: &AcousticModel, inputs: u32, classes: u32) -> u64 {
+        model.coordinates(self.trained(model), self.adaptation, inputs, classes)
     }
 
     /// Returns whether the parties send updates instead of gradients.

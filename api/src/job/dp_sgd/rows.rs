@@ -49,13 +49,6 @@ pub struct TextEmbedding {
     pub width: u32,
 }
 
-impl TextEmbedding {
-    /// Returns the number of parameters.
-    pub(super) fn parameters(self) -> u64 {
-        u64::from(self.buckets) * u64::from(self.width)
-    }
-}
-
 /// The columns of a model of rows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = DpSgdRows))]

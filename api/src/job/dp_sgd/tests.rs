@@ -92,6 +92,7 @@ fn full() -> Spec {
         schedule: RateSchedule::Cosine { warmup: 2, r#final: 0.1 },
         averaging: Some(Ema { decay: 0.99 }),
         train: Some(super::ModelParts::from(vec![ModelPart::Output])),
+        adaptation: Some(super::ParameterAdaptation::LowRank { rank: 4 }),
         local_steps: 20,
         augmentation: Some(super::UnitAugmentation::with_usual_alterations(4)),
         exchange: super::VectorExchange { precision: Precision::Int8 },
@@ -174,7 +175,7 @@ fn every_option_survives_the_wire() {
         "tests":[],"warm_start":{"epochs":2,"batch":8,"learning_rate":0.01,"seed":1},
         "private":{"rounds":10,"optimizer":"dp_adam","learning_rate":0.1,"evaluate_every":5,"deadline_seconds":60,"quorum":1,
             "schedule":{"shape":"cosine","warmup":2,"final":0.1},"averaging":{"decay":0.99},"train":["layer2","output"],
-            "local_steps":20,"exchange":{"precision":"int8"},
+            "adaptation":{"kind":"low_rank","rank":8},"local_steps":20,"exchange":{"precision":"int8"},
             "augmentation":{"copies":4,"frame_masks":{"count":2,"longest":20}}},
         "selection":{"shape":0,"stopping":0.1,"most_runs":16,"development":50,
             "candidates":[{"learning_rate":0.1},{"learning_rate":0.3,"clip":0.5}]}}"#;
@@ -186,6 +187,7 @@ fn every_option_survives_the_wire() {
     assert_eq!(rounds.schedule, RateSchedule::Cosine { warmup: 2, r#final: 0.1 });
     assert_eq!((rounds.averaging, rounds.local_steps), (Some(Ema { decay: 0.99 }), 20));
     assert_eq!(Vec::from(rounds.train.unwrap()), [ModelPart::Layer2, ModelPart::Output]);
+    assert_eq!(rounds.adaptation, Some(super::ParameterAdaptation::LowRank { rank: 8 }));
     assert_eq!(rounds.exchange.precision, Precision::Int8);
     let copies = rounds.augmentation.unwrap();
     assert_eq!((copies.copies, copies.coefficient_masks, copies.noise.to_bits()), (4, None, 0.0_f64.to_bits()));
@@ -210,7 +212,9 @@ fn local_steps_cost_the_same_paid_at_once() {
 #[test]
 fn post_processing_costs_nothing() {
     let plain = event(&older_spec());
-    let changes: [fn(&mut Spec); 8] = [
+    let changes: [fn(&mut Spec); 10] = [
+        |spec| spec.private.as_mut().unwrap().adaptation = Some(super::ParameterAdaptation::Biases),
+        |spec| spec.private.as_mut().unwrap().adaptation = Some(super::ParameterAdaptation::LowRank { rank: 8 }),
         |spec| spec.participants[1].noise.as_mut().unwrap().clipping = Clipping::PerLayer,
         |spec| spec.participants[1].noise.as_mut().unwrap().clipping = Clipping::Automatic,
         |spec| spec.private.as_mut().unwrap().train = Some([ModelPart::Output].into_iter().collect()),
@@ -226,6 +230,33 @@ fn post_processing_costs_nothing() {
     ];
     for (number, change) in changes.into_iter().enumerate() {
         assert_eq!(event(&changed(change)), plain, "change {number}");
+    }
+}
+
+/// 17 coordinates of each of 800 gates, 9 of each of 9,096 classes; and their biases alone.
+#[test]
+fn vectors_bounds_and_groups_have_the_trained_coordinates() {
+    let adapted = |adaptation| {
+        changed(|spec| {
+            spec.secure_aggregation = Some(super::SecureAggregation::new(5, 1));
+            spec.private.as_mut().unwrap().adaptation = adaptation;
+        })
+    };
+    let bound = |spec: &Spec| spec.most_norm(&ours(), &spec.series(&[ours()])[1]).unwrap();
+    let mut last = bound(&adapted(None));
+    for (adaptation, length) in [
+        (super::ParameterAdaptation::LowRank { rank: 8 }, 17 * 800 + 9 * 9096),
+        (super::ParameterAdaptation::Biases, 800 + 9096),
+    ] {
+        let spec = adapted(Some(adaptation)).settle(&[ours()]);
+        assert_eq!(spec.series(&[ours()])[1].length, Some(length));
+        assert_eq!(spec.masked_group(13, |_| Some(500)).unwrap().length, length);
+        let Event::PoissonSampledDistributedDiscreteGaussian { noise, .. } = event(&spec) else {
+            panic!("another event")
+        };
+        assert_eq!(u64::from(noise.dimension.get()), length, "the price of a masked sum depends on its length");
+        assert!(bound(&spec) < last, "fewer coordinates have less noise together");
+        last = bound(&spec);
     }
 }
 

@@ -130,7 +130,7 @@ fn check_width(spec: &Spec, datasets: &[Dataset], say: &mut impl FnMut(&str, Str
     let length = spec.private.and_then(|rounds| settled.vector_length(&rounds, datasets));
     let stated = spec.secure_aggregation.and_then(|masks| masks.dimension);
     if stated.is_some_and(|stated| length.is_some_and(|length| length != u64::from(stated.get()))) {
-        let why = format!("the trained parts have {} parameters: leave it out", length.unwrap_or_default());
+        let why = format!("a vector has {} coordinates: leave it out", length.unwrap_or_default());
         say("secure_aggregation.dimension", why);
     } else if members().count() == settled.members().count()
         && settled.masked_group(inputs, |id| find(id).map(|dataset| settled.units_of(dataset))).is_none()

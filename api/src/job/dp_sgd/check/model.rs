@@ -1,6 +1,6 @@
 //! Limits of the model.
 
-use super::check_range;
+use super::{adaptation, check_range};
 use crate::job::dp_sgd::{AcousticModel, Arm, Spec, TrainingLoss};
 
 /// The most classes: labels are 16 bits wide.
@@ -52,8 +52,7 @@ pub(super) fn check_size(spec: &Spec, inputs: u32, most: u32, say: &mut impl FnM
     };
     let parameters = model.parameters(model.parts(), inputs, classes);
     let trained = spec.rounds(Arm::Private).map_or(parameters, |rounds| {
-        let parts = rounds.trained(&model);
-        if parts.is_empty() { parameters } else { model.parameters(parts, inputs, classes) }
+        if rounds.trained(&model).is_empty() { parameters } else { rounds.coordinates(&model, inputs, classes) }
     });
     if let Some(audit) = spec.audit.filter(|audit| u64::from(audit.canaries) > trained) {
         say(
@@ -61,6 +60,7 @@ pub(super) fn check_size(spec: &Spec, inputs: u32, most: u32, say: &mut impl FnM
             format!("each needs a trained parameter of its own: at most {trained} here, not {}", audit.canaries),
         );
     }
+    adaptation::check_ranks(spec, &model, inputs, classes, say);
     if parameters > MAX_PARAMETERS {
         say(
             "model.hidden",

@@ -1,6 +1,6 @@
 //! Limits of a series of rounds.
 
-use super::{augmentation, check_positive, check_range};
+use super::{adaptation, augmentation, check_positive, check_range};
 use crate::job::dp_sgd::{Arm, ModelPart, Optimizer, RateSchedule, Rounds, Spec};
 
 /// The most local steps of a round.
@@ -28,6 +28,9 @@ pub(super) fn check(spec: &Spec, arm: Arm, rounds: &Rounds, say: &mut impl FnMut
         say(&at("averaging.decay"), between);
     }
     check_parts(spec, rounds, &at, say);
+    if let Some(own) = rounds.adaptation {
+        adaptation::check(spec, rounds, own, &at, say);
+    }
     if let Some(copies) = &rounds.augmentation {
         augmentation::check(spec, copies, &at, say);
     }

@@ -8,7 +8,8 @@ use undertone_privacy::{PrivacyUnit, RunShape, StoppingRate};
 use super::{FieldLimit, LEAD, OURS, TEST, audit, id, noise, open, own_noise, private, selecting};
 use crate::dataset::Visibility;
 use crate::job::dp_sgd::{
-    AcousticModel, Clipping, Ema, ModelPart, Optimizer, Precision, RateSchedule, RecurrentCell, TestSet, TrainingLoss,
+    AcousticModel, Clipping, Ema, ModelPart, Optimizer, ParameterAdaptation, Precision, RateSchedule, RecurrentCell,
+    TestSet, TrainingLoss,
 };
 
 pub(super) const LIMITS: &[FieldLimit] = &[
@@ -169,6 +170,12 @@ pub(super) const LIMITS: &[FieldLimit] = &[
                 spec.model = AcousticModel::lstm(1, Some(42));
                 private(spec).train = Some([ModelPart::Output].into_iter().collect());
                 spec.audit = Some(audit(85, 10, 0));
+            },
+            // Only the biases are trained: four of the cell, and one of each class.
+            |spec, _| {
+                spec.model = AcousticModel::lstm(1, Some(42));
+                private(spec).adaptation = Some(ParameterAdaptation::Biases);
+                spec.audit = Some(audit(47, 10, 0));
             },
         ],
         &[

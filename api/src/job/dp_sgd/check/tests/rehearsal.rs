@@ -4,8 +4,8 @@ use super::{OURS, change_of_rows, datasets, id, spec};
 use crate::dataset::SizeClass;
 use crate::job::JobKind;
 use crate::job::dp_sgd::{
-    AcousticModel, Rehearsal, RehearsalReport, RehearsedRun, RehearsedSetting, SettingMeasure, Spec, TrainingLoss,
-    UnitAugmentation,
+    AcousticModel, ParameterAdaptation, Rehearsal, RehearsalReport, RehearsedRun, RehearsedSetting, SettingMeasure, Spec,
+    TrainingLoss, UnitAugmentation,
 };
 use crate::table::ColumnKind;
 
@@ -54,7 +54,8 @@ fn rehearsed_job_settles_as_the_plan_and_belongs_to_it() {
         |plan| plan.tests[0].name = "other".to_owned(),
         |plan| plan.private.as_mut().unwrap().deadline_seconds = 7,
     ];
-    let other: [PlanChange; 5] = [
+    let other: [PlanChange; 6] = [
+        |plan| plan.private.as_mut().unwrap().adaptation = Some(ParameterAdaptation::Biases),
         |plan| plan.private.as_mut().unwrap().augmentation = Some(UnitAugmentation::with_usual_alterations(2)),
         |plan| plan.private.as_mut().unwrap().rounds += 1,
         |plan| plan.participants[1].noise.as_mut().unwrap().clip = 3.0,
@@ -83,7 +84,7 @@ fn plan_without_a_private_arm_or_with_an_early_end_is_not_rehearsed() {
 #[test]
 fn limit_of_a_rehearsal_is_reported_at_its_field() {
     type RehearsalChange = fn(&mut Spec, &mut Rehearsal);
-    let refused: [(&str, RehearsalChange); 15] = [
+    let refused: [(&str, RehearsalChange); 16] = [
         ("spec.participants", |spec, own| spec.participants.push(own.parties[0].into())),
         ("spec.private", |spec, own| spec.private = Some(own.rounds)),
         ("spec.rehearsal.parties", |_, own| own.parties.clear()),
@@ -91,6 +92,9 @@ fn limit_of_a_rehearsal_is_reported_at_its_field() {
         ("spec.rehearsal.parties.0.units", |_, own| own.parties[0].units = Some(0)),
         ("spec.rehearsal.parties.0.noise.clip", |_, own| own.parties[0].noise.as_mut().unwrap().clip = 0.0),
         ("spec.rehearsal.rounds.rounds", |_, own| own.rounds.rounds = 0),
+        ("spec.rehearsal.rounds.adaptation.rank", |_, own| {
+            own.rounds.adaptation = Some(ParameterAdaptation::LowRank { rank: 0 });
+        }),
         ("spec.rehearsal.rounds.augmentation.copies", |_, own| {
             own.rounds.augmentation = Some(UnitAugmentation::with_usual_alterations(17));
         }),

@@ -11,6 +11,9 @@
 //! explains why this excludes batch normalization. Biases are an additional row of a weight matrix, for a constant
 //! input of 1, so that one product computes both.
 //!
+//! Training of few coordinates replaces the gradient by a matrix by that of fewer rows ([`projection`]): the
+//! [`Parameters`] of a layer carry the map, and a layer builds its pieces from them.
+//!
 //! Layers are written once over burn's tensors, for all its devices, without automatic differentiation. Where a
 //! hand-written loop is much faster on the CPU, a layer uses it (`dp::kernels`), and a test compares both results. To
 //! add a layer, add one file that implements [`Layer`] and a case in the tests of this module, which compare it with a
@@ -32,6 +35,7 @@ pub mod output;
 pub mod parameters;
 pub mod piece;
 mod product;
+pub mod projection;
 pub mod recurrent;
 mod rows;
 pub mod stack;
@@ -41,6 +45,7 @@ use burn::tensor::Tensor;
 pub use layout::Layout;
 pub use parameters::Parameters;
 pub use piece::{BlockFill, Gradient, GradientPiece, GradientSink, MatrixBlock, SparseFill};
+pub use projection::GradientProjection;
 pub use stack::Stack;
 
 /// The outputs that a caller requests from a backward pass.
@@ -61,7 +66,7 @@ impl GradientRequest {
 pub struct Backward {
     /// The loss's derivatives by the input, `[rows, inputs]`. Absent if not requested, or if the input is discrete.
     pub by_input: Option<Tensor<2>>,
-    /// Pieces that together cover the layer's parameters, in their order; empty if not requested.
+    /// Pieces that together cover the layer's trained coordinates, in the order of its parameters; empty if not requested.
     pub pieces: Vec<Box<dyn GradientPiece>>,
 }
 

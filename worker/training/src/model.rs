@@ -17,7 +17,7 @@
 //!
 //! `width` is `hidden`, doubled with two directions; the inputs for a linear model of rows. The input of a recurrent layer is the features, the convolution's
 //! output, or the output of the layer before it. Parts may be frozen: they take part in the computation, but are
-//! neither trained nor exchanged ([`subset`]).
+//! neither trained nor exchanged. Of the others each parameter is trained, or fewer coordinates are ([`coordinates`]).
 //!
 //! Features are normalized by a mean and a deviation that the lead computed from its public data. They belong to the
 //! model file and are not trained. No layer mixes examples: batch normalization is forbidden here, because it would
@@ -28,10 +28,11 @@
 
 mod augmentation;
 mod body;
+pub mod coordinates;
+mod directions;
 mod file;
 pub mod gradient;
 mod shape;
-pub mod subset;
 mod tally;
 mod usage;
 

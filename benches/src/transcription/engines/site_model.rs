@@ -142,7 +142,7 @@ fn warm_start(dataset: &Dataset, criterion: Criterion, epochs: u32) -> Model {
 fn take_private_steps(model: &mut Model, dataset: &Dataset, criterion: Criterion, steps: u32) -> TestResult<f64> {
     let rate = SamplingRate::new(SAMPLING_RATE)?;
     let trained: ModelParts = [ModelPart::Output].into_iter().collect();
-    let subset = model.shape().subset(trained);
+    let subset = model.shape().coordinates(trained);
     let units = dataset.split(Split::Train);
     let sampler = Sampler::new(units.len(), rate);
     let mut engine = Engine::with_criterion(criterion);

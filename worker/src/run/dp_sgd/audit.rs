@@ -67,7 +67,7 @@ impl ReleaseAudit {
         exchange: &dyn RunContext,
     ) -> Result<Self, RunError> {
         let start = learner.model();
-        let parameters = learner.subset().len();
+        let parameters = learner.coordinates().len();
         let secret = load_secret(promise, exchange)?;
         let canaries = count_canaries(promise, CanaryFamily::Direction);
         if canaries > parameters {

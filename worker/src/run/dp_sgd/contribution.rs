@@ -107,7 +107,7 @@ impl RoundContribution<'_, '_> {
                 let evidence = audit.as_ref().map(|audit| audit.no_evidence());
                 let mut source =
                     AuditedSteps { round: self, clip, audit: audit.as_deref(), steps, ticket: None, evidence };
-                let update = local::take_private_steps(learner.model(), learner.subset(), &terms, &mut source)?;
+                let update = local::take_private_steps(&learner.step_start(), &terms, &mut source)?;
                 let AuditedSteps { ticket, evidence, .. } = source;
                 (update.leave(ticket.ok_or(TrainingError::NothingGranted)?)?, evidence)
             }
@@ -138,8 +138,8 @@ impl RoundContribution<'_, '_> {
             let mut terms = learner.step_terms(steps, self.site.expected_batch());
             terms.rule = terms.rule.with_learning_rate(choice.candidates[candidate].learning_rate);
             let mut source = SelectionRun { round: self, clip: clips[candidate], permits: Some(permits) };
-            let update = local::take_private_steps(learner.model(), learner.subset(), &terms, &mut source)?;
-            local::advance(learner.model(), learner.subset(), update.moved(), &mut model);
+            let update = local::take_private_steps(&learner.step_start(), &terms, &mut source)?;
+            learner.step_start().advance(update.moved(), &mut model);
             let loss = choice.development.loss(&model, self.engine);
             selection.submit(update, loss);
         }
@@ -158,7 +158,7 @@ impl RoundContribution<'_, '_> {
             Some(steps) => {
                 let terms = learner.step_terms(steps, self.site.expected_batch());
                 let gradient = |model: &Model| self.exact_gradient(model);
-                local::take_exact_steps(learner.model(), learner.subset(), &terms, gradient)?
+                local::take_exact_steps(&learner.step_start(), &terms, gradient)?
             }
         };
         let clearance = self.exchange.clear(self.key)?;
@@ -187,9 +187,9 @@ impl RoundContribution<'_, '_> {
             units.extend(canaries.recordings.iter().cloned());
         }
         let units = BatchUnits::new(units, batch.units(), self.draw_augmentation());
-        let parts = self.learner.parts();
-        let mut sum = ClippedSum::begin_parts(&batch, clip, &model.shape().lengths(parts));
-        let prepared = self.engine.prepare(model, parts);
+        let coordinates = self.learner.coordinates();
+        let mut sum = ClippedSum::begin_parts(&batch, clip, coordinates.lengths());
+        let prepared = self.engine.prepare_coordinates(model, coordinates);
         for group in units.groups(self.engine, model.shape()) {
             check_cancelled(self.exchange)?;
             units.add_clipped(group, self.engine, &prepared, &mut sum);
@@ -215,8 +215,9 @@ impl RoundContribution<'_, '_> {
         }
         let units = BatchUnits::new(units, batch.units(), self.draw_augmentation());
         let weight = site.expected_batch().recip() as f32;
-        let mut gradient = vec![0.0; self.learner.subset().len()];
-        let prepared = self.engine.prepare(model, self.learner.parts());
+        let coordinates = self.learner.coordinates();
+        let mut gradient = vec![0.0; coordinates.len()];
+        let prepared = self.engine.prepare_coordinates(model, coordinates);
         let groups = if units.is_augmented() {
             units.groups(self.engine, model.shape())
         } else {

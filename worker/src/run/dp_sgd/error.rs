@@ -17,6 +17,7 @@ use crate::site::clearance::SplitError;
 use crate::site::folder::FolderError;
 use crate::speech::decode::InputError;
 use crate::speech::model::ModelError;
+use crate::speech::model::coordinates::CoordinateError;
 use crate::tables::error::TableError;
 
 /// The reason why training, its audit or its rehearsal cannot continue.
@@ -120,6 +121,9 @@ pub enum TrainingError {
     /// An arm trains nothing.
     #[error("the model has none of the parts that `{0}` is to train: name one that it has in `train`")]
     NoTrainedPart(String),
+    /// The parts of an arm cannot be trained as the spec says.
+    #[error(transparent)]
+    Coordinates(CoordinateError),
     /// The server's average cannot be applied.
     #[error("the average of round {round} of `{series}` is not a finite vector of {length} numbers")]
     UnusableAverage {

@@ -3,22 +3,26 @@
 //!
 //! All of it is post-processing of releases. Its inputs are the average of a round, the spec and the manifest, never
 //! data.
+//!
+//! The checkpoint holds the trained coordinates. The directions of a low rank are not in it: a resumed process computes them
+//! again from the start of the arm, which the lead has in the checkpoint of its warm start, and the others in the file that
+//! the lead shared.
 
 use std::num::NonZeroU32;
 use std::path::Path;
 
-use undertone_api::job::dp_sgd::{Arm, ModelParts, Party, Rounds, Spec, UnitAugmentation};
+use undertone_api::job::dp_sgd::{Arm, Party, Rounds, Spec, UnitAugmentation};
 use undertone_api::signed::Manifest;
 use undertone_privacy::correlated::BandedEncoder;
 
 use super::checkpoint::{ArmCheckpoint, CheckpointPlan};
 use super::error::TrainingError;
-use super::local::StepTerms;
+use super::local::{StepStart, StepTerms};
 use crate::dp::optimizer::StepDirection;
 use crate::dp::optimizer::noise::{NoiseShare, variance};
 use crate::run::{RoundAverage, RunError};
 use crate::speech::model::Model;
-use crate::speech::model::subset::CoordinateSubset;
+use crate::speech::model::coordinates::TrainedCoordinates;
 
 /// The model of an arm, between its rounds.
 pub(super) struct ArmLearner<'a> {
@@ -27,8 +31,7 @@ pub(super) struct ArmLearner<'a> {
     /// The noise of each contributor.
     shares: Vec<ContributorNoise>,
     plan: CheckpointPlan,
-    parts: ModelParts,
-    subset: CoordinateSubset,
+    coordinates: TrainedCoordinates,
     model: Model,
     checkpoint: ArmCheckpoint,
 }
@@ -37,7 +40,7 @@ impl<'a> ArmLearner<'a> {
     /// Makes the state before the first round, at `start`.
     ///
     /// # Errors
-    /// [`RunError::Failed`] when the model has none of the parts to train.
+    /// [`RunError::Failed`] when the model has none of the parts to train, or one cannot be trained as the spec says.
     pub(super) fn begin(
         spec: &Spec,
         arm: Arm,
@@ -45,23 +48,15 @@ impl<'a> ArmLearner<'a> {
         manifest: &Manifest,
         start: Model,
     ) -> Result<Self, RunError> {
-        let parts = rounds.trained(&spec.model);
-        let subset = start.shape().subset(parts);
-        if subset.is_empty() {
+        let coordinates = TrainedCoordinates::new(&start, rounds.trained(&spec.model), rounds.adaptation)
+            .map_err(TrainingError::Coordinates)?;
+        if coordinates.is_empty() {
             return Err(TrainingError::NoTrainedPart(arm.series().to_owned()).into());
         }
-        let plan = CheckpointPlan { length: subset.len(), rule: rounds.optimizer, averaging: rounds.averaging };
-        let checkpoint = plan.begin(subset.gather(start.parameters()));
-        Ok(Self {
-            arm,
-            rounds,
-            shares: noise_shares(spec, arm, manifest),
-            plan,
-            parts,
-            subset,
-            model: start,
-            checkpoint,
-        })
+        let plan = CheckpointPlan { length: coordinates.len(), rule: rounds.optimizer, averaging: rounds.averaging };
+        let checkpoint = plan.begin(coordinates.gather(start.parameters()));
+        let shares = noise_shares(spec, arm, manifest);
+        Ok(Self { arm, rounds, shares, plan, coordinates, model: start, checkpoint })
     }
 
     /// Resumes from the last checkpoint in `folder`; returns whether there was one.
@@ -71,7 +66,7 @@ impl<'a> ArmLearner<'a> {
         else {
             return false;
         };
-        self.subset.scatter(&checkpoint.parameters, self.model.parameters_mut());
+        self.coordinates.scatter(&checkpoint.parameters, self.model.parameters_mut());
         self.checkpoint = checkpoint;
         true
     }
@@ -104,14 +99,14 @@ impl<'a> ArmLearner<'a> {
         &self.model
     }
 
-    /// Returns the trained parts.
-    pub(super) const fn parts(&self) -> ModelParts {
-        self.parts
+    /// Returns the trained coordinates: those of the arm's vectors.
+    pub(super) const fn coordinates(&self) -> &TrainedCoordinates {
+        &self.coordinates
     }
 
-    /// Returns the trained coordinates: those of the arm's vectors.
-    pub(super) const fn subset(&self) -> &CoordinateSubset {
-        &self.subset
+    /// Returns the point from which the next round's local steps begin.
+    pub(super) fn step_start(&self) -> StepStart<'_> {
+        StepStart { model: &self.model, coordinates: &self.coordinates, values: &self.checkpoint.parameters }
     }
 
     /// Returns the next round's factor of the learning rate.
@@ -141,9 +136,9 @@ impl<'a> ArmLearner<'a> {
     /// then.
     pub(super) fn apply(&mut self, average: &RoundAverage) -> Result<(), RunError> {
         let round = self.checkpoint.round + 1;
-        if average.mean.len() != self.subset.len() || !average.mean.iter().all(|value| value.is_finite()) {
+        if average.mean.len() != self.coordinates.len() || !average.mean.iter().all(|value| value.is_finite()) {
             let series = self.arm.series().to_owned();
-            return Err(TrainingError::UnusableAverage { series, round, length: self.subset.len() }.into());
+            return Err(TrainingError::UnusableAverage { series, round, length: self.coordinates.len() }.into());
         }
         let pace = self.step_scale();
         let ArmCheckpoint { parameters, optimizer, iterates, .. } = &mut self.checkpoint;
@@ -157,7 +152,7 @@ impl<'a> ArmLearner<'a> {
         if let Some(iterates) = iterates {
             iterates.add(parameters);
         }
-        self.subset.scatter(parameters, self.model.parameters_mut());
+        self.coordinates.scatter(parameters, self.model.parameters_mut());
         self.checkpoint.round = round;
         Ok(())
     }
@@ -165,7 +160,7 @@ impl<'a> ArmLearner<'a> {
     /// Returns the model that is measured, audited and published: of the mean of the iterates if they are averaged.
     pub(super) fn result(&self) -> Model {
         let mut model = self.model.clone();
-        self.subset.scatter(self.checkpoint.result(), model.parameters_mut());
+        self.coordinates.scatter(self.checkpoint.result(), model.parameters_mut());
         model
     }
 }

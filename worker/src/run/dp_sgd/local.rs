@@ -21,7 +21,7 @@ use crate::dp::release::{LocalStep, Update};
 use crate::run::RunError;
 use crate::site::clearance::StepPermits;
 use crate::speech::model::Model;
-use crate::speech::model::subset::CoordinateSubset;
+use crate::speech::model::coordinates::TrainedCoordinates;
 
 /// The public terms of a round's local steps.
 #[derive(Debug, Clone, Copy)]
@@ -34,6 +34,26 @@ pub(super) struct StepTerms {
     pub(super) pace: f64,
     /// q n: the divisor of every sum.
     pub(super) expected_batch: f64,
+}
+
+/// The point from which the steps of a round begin: a model, with its trained coordinates and their values.
+#[derive(Clone, Copy)]
+pub(super) struct StepStart<'a> {
+    pub(super) model: &'a Model,
+    pub(super) coordinates: &'a TrainedCoordinates,
+    pub(super) values: &'a [f32],
+}
+
+impl StepStart<'_> {
+    /// Sets `model`, which has the parameters of the start outside the trained coordinates, to the start moved by `change`.
+    ///
+    /// # Panics
+    /// If the number of coordinates differs.
+    pub(super) fn advance(&self, change: &[f32], model: &mut Model) {
+        assert_eq!(change.len(), self.values.len(), "a number for each coordinate");
+        let moved: Vec<f32> = self.values.iter().zip(change).map(|(value, change)| value + change).collect();
+        self.coordinates.scatter(&moved, model.parameters_mut());
+    }
 }
 
 /// The source of batches, permits and noise for private steps.
@@ -59,26 +79,25 @@ pub(super) trait StepSource {
     }
 }
 
-/// Takes the private steps of a round from `start`; only the coordinates of `subset` move. The update may leave with
-/// the ticket of the grant; [`advance`] makes its model.
+/// Takes the private steps of a round from `start`; only the trained coordinates move. The update may leave with the ticket
+/// of the grant; [`StepStart::advance`] makes its model.
 ///
 /// # Errors
 /// Any error of the source, and [`RunError::Refused`] when the grant does not match the releases.
 pub(super) fn take_private_steps(
-    start: &Model,
-    subset: &CoordinateSubset,
+    start: &StepStart<'_>,
     terms: &StepTerms,
     source: &mut impl StepSource,
 ) -> Result<Update, RunError> {
-    let mut update = Update::begin(terms.rule, terms.pace, subset.len());
-    let mut first = Some(source.sum_batch(start)?);
+    let mut update = Update::begin(terms.rule, terms.pace, start.coordinates.len());
+    let mut first = Some(source.sum_batch(start.model)?);
     let mut permits = source.request_permits()?;
-    let mut model = start.clone();
+    let mut model = start.model.clone();
     for _ in 0..terms.steps.get() {
         let sum = if let Some(sum) = first.take() {
             sum
         } else {
-            advance(start, subset, update.moved(), &mut model);
+            start.advance(update.moved(), &mut model);
             source.sum_batch(&model)?
         };
         let permit = permits.take().ok_or(TrainingError::TooFewSteps(terms.steps))?;
@@ -94,28 +113,17 @@ pub(super) fn take_private_steps(
 /// # Errors
 /// Any error of `gradient`.
 pub(super) fn take_exact_steps(
-    start: &Model,
-    subset: &CoordinateSubset,
+    start: &StepStart<'_>,
     terms: &StepTerms,
     mut gradient: impl FnMut(&Model) -> Result<Vec<f32>, RunError>,
 ) -> Result<Vec<f32>, RunError> {
-    let mut optimizer = Optimizer::new(terms.rule, subset.len());
-    let mut change = vec![0.0; subset.len()];
-    let mut model = start.clone();
+    let mut optimizer = Optimizer::new(terms.rule, start.coordinates.len());
+    let mut change = vec![0.0; start.coordinates.len()];
+    let mut model = start.model.clone();
     for _ in 0..terms.steps.get() {
         let gradient = gradient(&model)?;
         optimizer.step(&mut change, StepDirection::exact(&gradient), terms.pace);
-        advance(start, subset, &change, &mut model);
+        start.advance(&change, &mut model);
     }
     Ok(change)
-}
-
-/// Sets `model` to the sum of `start` and `change`.
-///
-/// # Panics
-/// If the lengths differ.
-pub(super) fn advance(start: &Model, subset: &CoordinateSubset, change: &[f32], model: &mut Model) {
-    let mut coordinates = subset.gather(start.parameters());
-    coordinates.iter_mut().zip(change).for_each(|(coordinate, change)| *coordinate += change);
-    subset.scatter(&coordinates, model.parameters_mut());
 }

@@ -1,9 +1,9 @@
 //! The longest time of a private round, measured on public input before the first one (`privacy.md`, 14.7).
 //!
 //! The input is made up: units of the longest public length in the job's shapes. The manifest implies the highest
-//! number of units in a round: [`max_batch_size`] of all draws of a round. Altered copies of a unit are made and passed as in a
-//! round, with coins of their own. Nothing here reads the participant's data,
-//! so the resulting period reveals nothing about them.
+//! number of units in a round: [`max_batch_size`] of all draws of a round. Altered copies of a unit are made and passed as
+//! in a round, with coins of their own, and the trained coordinates are merged into a model. Nothing here reads the
+//! participant's data, so the resulting period reveals nothing about them.
 
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
@@ -71,17 +71,20 @@ pub(super) fn slowest_round(shape: &RoundShape<'_>, learner: &ArmLearner<'_>, en
     let coins = |terms| BatchAugmentation::new(terms, Randomness::from_os(Purpose::Augmentation));
     let batch = BatchUnits::new(vec![unit; together], &numbers, augmentation.map(coins));
     let empty = || Sampler::new(0, shape.rate).draw(&Randomness::from_os(Purpose::Sampling));
-    let lengths = model.shape().lengths(learner.parts());
+    let coordinates = learner.coordinates();
+    let unmoved = vec![0.0; coordinates.len()];
+    let mut moved = model.clone();
     // The first pass compiles and allocates.
     let correlating = shape.correlated.map_or(Duration::ZERO, |(bands, releases)| {
-        time_correlated_noise(shape.clip, bands, releases, learner.subset().len())
+        time_correlated_noise(shape.clip, bands, releases, coordinates.len())
     });
     let mut pass = Duration::ZERO;
     let mut step = Duration::ZERO;
     for repeat in 0..=REPEATS {
         let began = Instant::now();
-        let prepared = engine.prepare(model, learner.parts());
-        let mut sum = ClippedSum::begin_parts(&empty(), shape.clip, &lengths);
+        learner.step_start().advance(&unmoved, &mut moved);
+        let prepared = engine.prepare_coordinates(model, coordinates);
+        let mut sum = ClippedSum::begin_parts(&empty(), shape.clip, coordinates.lengths());
         let preparing = began.elapsed();
         let began = Instant::now();
         for group in batch.groups(engine, model.shape()) {

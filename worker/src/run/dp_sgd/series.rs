@@ -48,7 +48,7 @@ impl ArmRun<'_> {
         let mut audit = open_audit(spec, arm, site, &learner, exchange)?;
         let mut correlated = match site.mode(arm) {
             ContributionMode::Noisy(clip) => {
-                let length = learner.subset().len();
+                let length = learner.coordinates().len();
                 CorrelatedRounds::open(spec, site.party(), clip, length, site.data().digest(), exchange)?
             }
             ContributionMode::Exact | ContributionMode::None => None,

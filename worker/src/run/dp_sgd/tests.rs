@@ -2,6 +2,7 @@
 //! crash.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod adaptation;
 mod audit;
 mod copies;
 mod correlated;

@@ -149,6 +149,11 @@ impl ColumnTiles {
         })
     }
 
+    /// Packs a row-major `[rows, columns]` matrix with each row multiplied by its scale.
+    pub(crate) fn pack_scaled(matrix: &[f32], columns: usize, scale: &[f32]) -> Self {
+        Self::from_fn(scale.len(), columns, |row, column| matrix[row * columns + column] * scale[row])
+    }
+
     #[inline(always)]
     fn from_fn(rows: usize, columns: usize, element: impl Fn(usize, usize) -> f32 + Sync) -> Self {
         let mut data = vec![[0.0; TALL]; columns.div_ceil(TALL) * rows];

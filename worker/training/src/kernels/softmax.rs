@@ -112,6 +112,7 @@ impl FrameTiles {
 /// * `labels`: `[frames]`, each below the number of classes
 /// * * `weight`: `[frames]`, the factor of each frame's cross-entropy
 /// * `by_input`: `[frames, hidden]`, overwritten with the derivatives by the activations
+/// * `left`: the left operand of the gradient in place of the activations and a 1, `[frames, width]`, and its width
 /// * * `buffer`: a reused buffer of any length
 ///
 /// Returns the operands of the parameters' gradient and the unweighted totals.
@@ -124,6 +125,7 @@ pub(crate) fn derivatives(
     labels: &[u16],
     weight: &[f32],
     by_input: &mut [f32],
+    left: Option<(&[f32], usize)>,
     buffer: Vec<f32>,
 ) -> (RowProducts, FrameScore) {
     let (frames, hidden) = (labels.len(), weights.hidden);
@@ -152,7 +154,11 @@ pub(crate) fn derivatives(
         score
     });
     let score = sum(scores);
-    (RowProducts::new(ColumnTiles::pack_with_one(activations, hidden, &scale), errors), score)
+    let left = match left {
+        None => ColumnTiles::pack_with_one(activations, hidden, &scale),
+        Some((rows, width)) => ColumnTiles::pack_scaled(rows, width, &scale),
+    };
+    (RowProducts::new(left, errors), score)
 }
 
 /// Classifies frames and compares the result with their labels. Logits exist only for one block per thread at a time.

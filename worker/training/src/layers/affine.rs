@@ -56,8 +56,7 @@ impl Layer for Linear {
             let weights = parameters.part(0..self.inputs * self.outputs);
             Matrix::transposed(&weights, self.inputs, self.outputs).times(by_output.clone())
         });
-        let pieces =
-            if request.gradient { vec![Box::new(OuterGradient::new(input, by_output)) as _] } else { Vec::new() };
-        Backward { by_input, pieces }
+        let piece = if request.gradient { OuterGradient::of_matrix(parameters, input, by_output) } else { None };
+        Backward { by_input, pieces: piece.into_iter().collect() }
     }
 }

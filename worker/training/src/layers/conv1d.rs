@@ -101,9 +101,8 @@ impl Layer for Conv1d {
             });
             taps.reduce(|sum, tap| sum + tap).unwrap_or_else(|| by_output.clone())
         });
-        let pieces =
-            if request.gradient { vec![Box::new(OuterGradient::new(seen, by_output)) as _] } else { Vec::new() };
-        Backward { by_input, pieces }
+        let piece = if request.gradient { OuterGradient::of_matrix(parameters, seen, by_output) } else { None };
+        Backward { by_input, pieces: piece.into_iter().collect() }
     }
 }
 

@@ -2,11 +2,13 @@
 //! shifted by trained parameters. Only the numbers of one frame are combined, so the layer is safe where batch
 //! normalization is not ([`super::normalization`]).
 
+use std::ops::Range;
+
 use burn::tensor::Tensor;
 
 use super::outer::OuterGradient;
 use super::product::Matrix;
-use super::{Backward, GradientRequest, Layer, Layout, Parameters};
+use super::{Backward, GradientPiece, GradientRequest, Layer, Layout, Parameters};
 
 /// Added to the variance before the square root.
 const EPSILON: f32 = 1e-5;
@@ -73,8 +75,18 @@ impl Layer for LayerNorm {
             let along = normal.clone() * mean.times(by_normal.clone() * normal.clone());
             (by_normal.clone() - mean.times(by_normal) - along) * precision
         });
-        let sums = || OuterGradient::sums(Tensor::cat(vec![normal * by_output.clone(), by_output], 1));
-        let pieces = if request.gradient { vec![Box::new(sums()) as _] } else { Vec::new() };
+        if !request.gradient {
+            return Backward { by_input, pieces: Vec::new() };
+        }
+        let scales = (0..self.features, normal * by_output.clone());
+        let shifts = (self.features..2 * self.features, by_output);
+        let is_trained = |range: &Range<usize>| parameters.part(range.clone()).coordinates() > 0;
+        let trained: Vec<Tensor<2>> =
+            [scales, shifts].into_iter().filter(|(range, _)| is_trained(range)).map(|(_, rows)| rows).collect();
+        let mut pieces: Vec<Box<dyn GradientPiece>> = Vec::new();
+        if !trained.is_empty() {
+            pieces.push(Box::new(OuterGradient::sums(Tensor::cat(trained, 1))));
+        }
         Backward { by_input, pieces }
     }
 }

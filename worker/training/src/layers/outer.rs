@@ -11,8 +11,8 @@ use burn::tensor::Tensor;
 use rayon::prelude::*;
 
 use super::host::HostOuter;
-use super::rows::host;
-use super::{GradientPiece, GradientSink, Layout, MatrixBlock};
+use super::rows::{host, tensor};
+use super::{GradientPiece, GradientSink, Layout, MatrixBlock, Parameters};
 use crate::device::is_cpu;
 use crate::kernels::outer::RowProducts;
 use crate::kernels::pack::{ColumnPanels, ColumnTiles};
@@ -93,6 +93,33 @@ impl OuterGradient {
             }
             (left, right) => Self(OuterBackend::PlainProducts(PlainProducts { left, right, shape })),
         }
+    }
+
+    /// Returns the gradient by the coordinates of a parameter matrix, for the rows of the gradient by the matrix; none if it
+    /// has no coordinate.
+    ///
+    /// # Panics
+    /// If the operands differ in their number of rows, or the left one does not have a column for each row of the matrix.
+    pub fn of_matrix(parameters: &Parameters<'_>, left: Tensor<2>, right: Tensor<2>) -> Option<Box<dyn GradientPiece>> {
+        let left = parameters.project(left)?;
+        Some(Box::new(Self::new(left, right)))
+    }
+
+    /// Returns the same gradient for rows in host memory, `[rows, shape[0]]` and `[rows, shape[1]]` row-major.
+    ///
+    /// # Panics
+    /// As [`OuterGradient::of_matrix`].
+    pub fn of_host_matrix(
+        parameters: &Parameters<'_>,
+        left: Vec<f32>,
+        right: Vec<f32>,
+        shape: [usize; 2],
+    ) -> Option<Box<dyn GradientPiece>> {
+        if !parameters.is_projected() {
+            return Some(Box::new(Self::of_host(left, right, shape)));
+        }
+        let (device, rows) = (parameters.device(), left.len() / shape[0].max(1));
+        Self::of_matrix(parameters, tensor(left, [rows, shape[0]], device), tensor(right, [rows, shape[1]], device))
     }
 
     /// Returns the gradient of parameters that are added or multiplied element by element: the sum of rows `[rows, n]`.

@@ -70,6 +70,14 @@ pub struct LoadedOutput<'a> {
     weights: Option<OutputWeights>,
 }
 
+/// The rows of a pass through the CPU loops.
+struct PassRows {
+    /// `[rows, inputs]`.
+    input: Vec<f32>,
+    /// The left operand of the gradient by fewer coordinates than parameters, `[rows, width]`, and its width.
+    left: Option<(Vec<f32>, usize)>,
+}
+
 /// Large buffers that passes reuse.
 #[derive(Debug, Clone, Default)]
 pub struct PassBuffers(BufferPool);
@@ -128,24 +136,41 @@ impl LoadedOutput<'_> {
         buffers: &PassBuffers,
     ) -> OutputPass {
         match &self.weights {
-            Some(weights) => self.fused(weights, &host(input), targets, (layout, apart), request, &buffers.0),
+            Some(weights) => {
+                let rows = self.take_rows(input, request);
+                self.fused(weights, &rows, targets, (layout, apart), request, &buffers.0)
+            }
             None => self.composed(input, targets, request),
         }
+    }
+
+    /// Takes the rows of a pass to host memory.
+    fn take_rows(&self, input: Tensor<2>, request: GradientRequest) -> PassRows {
+        let is_projected = request.gradient && self.parameters.is_projected();
+        let left = is_projected.then(|| {
+            let width = self.parameters.coordinates() / self.layer.classes;
+            let is_empty = input.dims()[0] == 0;
+            let left = if is_empty { None } else { self.parameters.project(with_one(input.clone())) };
+            (left.map_or_else(Vec::new, host), width)
+        });
+        PassRows { input: host(input), left }
     }
 
     fn fused(
         &self,
         weights: &OutputWeights,
-        input: &[f32],
+        rows: &PassRows,
         targets: FrameTargets<'_>,
         (layout, apart): (&Layout, bool),
         request: GradientRequest,
         pool: &BufferPool,
     ) -> OutputPass {
         let OutputLayer { inputs, classes } = self.layer;
-        let shape = [inputs + 1, classes];
+        let input = &rows.input;
+        let shape = [rows.left.as_ref().map_or(inputs + 1, |(_, width)| *width), classes];
         let mut by_input = vec![0.0; input.len()];
         let mut score = FrameScore::default();
+        let left = rows.left.as_ref().map(|(left, width)| (&left[..], *width));
         let mut pass = |rows: Range<usize>| {
             let (products, own) = softmax::derivatives(
                 weights,
@@ -153,6 +178,7 @@ impl LoadedOutput<'_> {
                 &targets.labels[rows.clone()],
                 &targets.weights[rows.clone()],
                 &mut by_input[rows.start * inputs..rows.end * inputs],
+                left.map(|(left, width)| (&left[rows.start * width..rows.end * width], width)),
                 pool.take(rows.len() * classes),
             );
             score = score.plus(own);
@@ -167,7 +193,7 @@ impl LoadedOutput<'_> {
                 for start in rows.clone().step_by(PIECE) {
                     let product = pass(start..(start + PIECE).min(rows.end));
                     match &mut sum {
-                        None => sum = Some(StoredSum::new(pool.take(self.layer.parameters()), &product)),
+                        None => sum = Some(StoredSum::new(pool.take(shape[0] * shape[1]), &product)),
                         Some((kept, norm)) => *norm = kept.add(&product),
                     }
                     pool.give(product.into_buffer());
@@ -308,7 +334,7 @@ impl LoadedOutput<'_> {
             let inner = self.parameters.part(0..self.layer.inputs * self.layer.classes);
             Matrix::transposed(&inner, self.layer.inputs, self.layer.classes).times(errors.clone())
         });
-        let piece = request.gradient.then(|| Box::new(OuterGradient::new(input, errors)) as Box<dyn GradientPiece>);
+        let piece = if request.gradient { OuterGradient::of_matrix(&self.parameters, input, errors) } else { None };
         OutputPass { score, by_input, piece }
     }
 

@@ -206,7 +206,8 @@ impl Stack {
         let mut pieces: Vec<_> = self.parts.iter().map(|_| Vec::new()).collect();
         if layout.rows() == 0 {
             for (part, pieces) in self.parts.iter().zip(&mut pieces).filter(|(part, _)| !part.frozen) {
-                pieces.push(Box::new(EmptyPiece(part.range.len())) as Box<dyn GradientPiece>);
+                let coordinates = parameters.part(part.range.clone()).coordinates();
+                pieces.push(Box::new(EmptyPiece(coordinates)) as Box<dyn GradientPiece>);
             }
             return (request.by_input.then_some(by_output), pieces);
         }

@@ -139,7 +139,7 @@ mod tests {
             let trained: Vec<_> =
                 stack.parts().filter(|(.., trained)| *trained).map(|(name, ..)| name.to_owned()).collect();
             assert_eq!(trained, some.iter().map(ModelPart::name).collect::<Vec<_>>());
-            assert_eq!(stack.trained().into_iter().flatten().count(), shape.subset(some).len());
+            assert_eq!(stack.trained().into_iter().flatten().count(), shape.coordinates(some).len());
         }
     }
 }

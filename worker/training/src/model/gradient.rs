@@ -7,6 +7,9 @@
 //! does not store the gradient of a single unit, except for units too long for a group: these are summed piece by piece
 //! into one vector, split by their own length.
 //!
+//! The gradient of a unit by fewer coordinates than parameters ([`TrainedCoordinates`]) is that of the same pass: the
+//! layers map their operands before the norms are computed, so units are clipped by these coordinates.
+//!
 //! The gradient of a unit is a function of that unit alone, bit for bit. Layers guarantee it within a group, the
 //! decision that a unit is too long depends on its own frames, and on devices without such a guarantee each unit has
 //! its own pass ([`device::Processor::shares_passes`]).
@@ -18,6 +21,7 @@ use std::ops::Range;
 use burn::tensor::{Device, Tensor, TensorData};
 use undertone_api::job::dp_sgd::{ModelPart, ModelParts};
 
+use super::coordinates::TrainedCoordinates;
 use super::{Model, ModelShape};
 #[cfg(any(test, feature = "bench"))]
 use crate::bench::StageClock;
@@ -25,7 +29,7 @@ use crate::clip::ClippedSum;
 use crate::device;
 use crate::layers::output::{FrameScore, FrameTargets, LoadedOutput, PassBuffers};
 use crate::layers::stack::Stack;
-use crate::layers::{Gradient, GradientRequest, Layout, Parameters};
+use crate::layers::{Gradient, GradientProjection, GradientRequest, Layout, Parameters};
 use crate::per_unit::PerUnit;
 
 pub use copies::{BatchAugmentation, BatchUnits};
@@ -101,7 +105,8 @@ struct WeightedExamples<'s, 'a> {
 /// batch.
 pub struct PreparedModel<'m> {
     model: &'m Model,
-    trained: ModelParts,
+    /// The number of trained coordinates.
+    length: usize,
     stack: Stack,
     parameters: Parameters<'m>,
     output: LoadedOutput<'m>,
@@ -157,20 +162,35 @@ impl Engine {
         split_groups(units.iter().map(size))
     }
 
-    /// Prepares a model for passes that train the parts in `trained`.
+    /// Prepares a model for passes that train each parameter of the parts in `trained`.
     pub fn prepare<'m>(&self, model: &'m Model, trained: ModelParts) -> PreparedModel<'m> {
+        self.prepare_parts(model, trained, None, model.shape().lengths(trained).iter().sum())
+    }
+
+    /// Prepares a model for passes that train these coordinates.
+    pub fn prepare_coordinates<'m>(&self, model: &'m Model, coordinates: &'m TrainedCoordinates) -> PreparedModel<'m> {
+        self.prepare_parts(model, coordinates.parts(), coordinates.projection(), coordinates.len())
+    }
+
+    fn prepare_parts<'m>(
+        &self,
+        model: &'m Model,
+        trained: ModelParts,
+        projection: Option<&'m GradientProjection>,
+        length: usize,
+    ) -> PreparedModel<'m> {
         let shape = model.shape();
         let below = GradientRequest {
             by_input: shape.parts().iter().any(|(part, _)| *part != ModelPart::Output && trained.contains(*part)),
             gradient: trained.contains(ModelPart::Output),
         };
-        let parameters = Parameters::load(model.parameters(), &self.device);
+        let parameters = Parameters::load(model.parameters(), &self.device).with_projection(projection);
         let output = shape.output().load(parameters.part(shape.output_range()), below.by_input);
         let parameters = parameters.part(shape.recurrent());
-        PreparedModel { model, trained, stack: shape.body(trained), parameters, output, below }
+        PreparedModel { model, length, stack: shape.body(trained), parameters, output, below }
     }
 
-    /// Adds the clipped gradients of the units of one group by the trained parts, each the gradient of the mean
+    /// Adds the clipped gradients of the units of one group by the trained coordinates, each the gradient of the mean
     /// cross-entropy over the unit's frames. The sum has the same parts, in the model's order.
     ///
     /// # Panics
@@ -179,7 +199,7 @@ impl Engine {
         if let [unit] = group
             && frames_of(unit) > FRAMES
         {
-            let mut gradient = vec![0.0; prepared.model.shape().subset(prepared.trained).len()];
+            let mut gradient = vec![0.0; prepared.length];
             self.add_prepared(prepared, group, 1.0, &mut gradient);
             let length = gradient.len();
             sum.add(PerUnit::new(gradient, length));
@@ -282,7 +302,7 @@ impl Engine {
     }
 
     /// Runs one forward and one backward pass. Returns the scores of all frames and the derivatives of each unit's loss
-    /// by the trained parts.
+    /// by the trained coordinates.
     fn pass(
         &self,
         prepared: &PreparedModel<'_>,

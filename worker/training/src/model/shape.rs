@@ -5,7 +5,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 use undertone_api::job::dp_sgd::{AcousticModel as Proposed, ModelPart, ModelParts, RecurrentCell, RowColumns};
 
-use super::subset::CoordinateSubset;
+use super::coordinates::TrainedCoordinates;
 use crate::layers::Layer as _;
 use crate::layers::embedding_bag::EmbeddingBag;
 use crate::layers::output::OutputLayer;
@@ -44,6 +44,17 @@ impl TextShape {
             && (2..=1 << 20).contains(&buckets)
             && (1..=256).contains(&width)
     }
+}
+
+/// The use of consecutive rows of a part's matrix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RowUse {
+    /// A weight matrix.
+    Weights,
+    /// Biases, or the shifts of a layer norm.
+    Biases,
+    /// The gains of a layer norm.
+    Gains,
 }
 
 /// Dimensions of a model.
@@ -203,11 +214,21 @@ impl ModelShape {
         self.parts().into_iter().filter(|(part, _)| parts.contains(*part)).map(|(_, range)| range.len()).collect()
     }
 
-    /// Returns the coordinates of `parts`. Parts that the model lacks have none.
-    pub fn subset(&self, parts: ModelParts) -> CoordinateSubset {
-        CoordinateSubset::new(
-            self.parts().into_iter().filter(|(part, _)| parts.contains(*part)).map(|(_, range)| range),
-        )
+    /// Returns each parameter of `parts` as a coordinate. Parts that the model lacks have none.
+    pub fn coordinates(&self, parts: ModelParts) -> TrainedCoordinates {
+        TrainedCoordinates::of_parts(self, parts)
+    }
+
+    /// Returns the use of the rows of a part's matrix with so many rows, from the first. The table of an embedding has none.
+    pub(super) fn row_uses(&self, part: ModelPart, rows: usize) -> Vec<(RowUse, usize)> {
+        match part {
+            ModelPart::Embedding => Vec::new(),
+            ModelPart::Normalize => vec![(RowUse::Gains, 1), (RowUse::Biases, 1)],
+            ModelPart::Layer1 | ModelPart::Layer2 | ModelPart::Layer3 | ModelPart::Layer4 if !self.dense => {
+                vec![(RowUse::Weights, rows - 1 - self.hidden), (RowUse::Biases, 1), (RowUse::Weights, self.hidden)]
+            }
+            _ => vec![(RowUse::Weights, rows - 1), (RowUse::Biases, 1)],
+        }
     }
 
     /// Returns the number of parameters.
@@ -252,9 +273,9 @@ mod tests {
                 end = range.end;
             }
             assert_eq!(shape.parts().into_iter().map(|(part, _)| part).collect::<ModelParts>(), model.parts());
-            assert_eq!((shape.parameters(), shape.subset(model.parts()).len()), (end, end));
+            assert_eq!((shape.parameters(), shape.coordinates(model.parts()).len()), (end, end));
             let output = [ModelPart::Output].into_iter().collect();
-            assert_eq!(shape.subset(output).ranges(), std::slice::from_ref(&shape.output_range()));
+            assert_eq!(shape.coordinates(output).ranges(), [shape.output_range()]);
         }
     }
 }

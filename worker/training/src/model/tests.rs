@@ -1,6 +1,7 @@
 //! Compares the engine with a loop over single units through burn's automatic differentiation.
 #![expect(clippy::unwrap_used, reason = "the numbers of a test are in range")]
 
+mod adaptation;
 mod copies;
 mod rows;
 
@@ -18,7 +19,7 @@ use crate::clip::grid::Clip;
 use crate::optimizer::{Optimizer, StepDirection};
 use crate::sampler::Sampler;
 
-pub(crate) use rows::rows;
+pub(crate) use rows::{rows, text_rows};
 
 pub(crate) struct TestUtterance {
     pub(crate) features: Vec<f32>,
@@ -256,8 +257,8 @@ fn the_gradient_by_some_parts_is_that_part_of_the_whole() {
         for (part, range) in shape.parts() {
             for trained in [[part].into_iter().collect::<ModelParts>(), shape.all().with_part(part, false)] {
                 let own = sum(&model, trained, &units);
-                let expected: Vec<i64> =
-                    shape.subset(trained).ranges().iter().flat_map(|r| &whole[r.clone()]).copied().collect();
+                let ranges = shape.coordinates(trained).ranges();
+                let expected: Vec<i64> = ranges.into_iter().flat_map(|range| &whole[range]).copied().collect();
                 assert!(own == expected && !own.is_empty(), "{} at {range:?}", part.name());
             }
         }

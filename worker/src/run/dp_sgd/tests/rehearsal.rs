@@ -4,7 +4,8 @@
 use sha2::{Digest as _, Sha256};
 use undertone_api::job::Report;
 use undertone_api::job::dp_sgd::{
-    Rehearsal, RehearsalReport, RehearsedSetting, SettingMeasure, Spec, TrainingLoss, UnitAugmentation,
+    ParameterAdaptation, Rehearsal, RehearsalReport, RehearsedSetting, SettingMeasure, Spec, TrainingLoss,
+    UnitAugmentation,
 };
 use undertone_privacy::PrivacyUnit;
 
@@ -145,6 +146,22 @@ fn rehearsal_has_the_copies_of_the_plan() {
     };
     // The draws of both are those of a rehearsal with copies, so the alteration alone makes the difference.
     assert!(run(0.1) != run(1.0), "the copies are altered");
+}
+
+#[test]
+fn rehearsal_trains_the_coordinates_of_the_plan() {
+    let run = |adaptation: Option<ParameterAdaptation>| {
+        let job = rehearsal(|_, own| {
+            own.rounds.adaptation = adaptation;
+            own.repeats = 1;
+            own.clip_factors.clear();
+        });
+        job.run_process(0).unwrap();
+        report(&job).own().unwrap().runs[0].loss
+    };
+    // The draws are the same in each rehearsal, so the trained coordinates alone make the difference.
+    let losses = [None, Some(ParameterAdaptation::Biases), Some(ParameterAdaptation::LowRank { rank: 2 })].map(run);
+    assert!(losses[0] != losses[1] && losses[1] != losses[2] && losses[2] != losses[0], "{losses:?}");
 }
 
 #[test]

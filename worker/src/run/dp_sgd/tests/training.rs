@@ -255,7 +255,7 @@ impl TestTraining {
     fn checkpoint(&self, index: usize, series: &str) -> (Rounds, ArmCheckpoint) {
         let rounds = if series == "open" { self.spec().open } else { self.spec().private }.unwrap();
         let shape = *self.model("warm_start.safetensors").shape();
-        let length = shape.subset(rounds.trained(&self.spec().model)).len();
+        let length = rounds.coordinates(&self.spec().model, shape.inputs as u32, shape.classes as u32) as usize;
         let plan = CheckpointPlan { length, rule: rounds.optimizer, averaging: rounds.averaging };
         (rounds, ArmCheckpoint::load(&self.server.work_folder(index), series, plan).unwrap())
     }
@@ -265,6 +265,11 @@ impl TestTraining {
         let state = self.server.state();
         let rounds = state.vectors.iter().filter(|((name, _), _)| name == series);
         rounds.flat_map(|(_, vectors)| vectors.values().map(Vec::len)).collect()
+    }
+
+    /// Returns the lengths of all sums of masked rounds.
+    pub(super) fn sum_lengths(&self) -> Vec<usize> {
+        self.server.state().sums.values().flat_map(|round| round.values().map(Vec::len)).collect()
     }
 
     /// Returns the losses measured in a series, in order.

@@ -48,7 +48,7 @@ fn derivatives_are_those_of_the_cross_entropy() {
     let weights = OutputWeights::new(&case.parameters, HIDDEN, CLASSES, true);
     let mut by_input = vec![9.0; frames * HIDDEN];
     let (outer, total) =
-        derivatives(&weights, &case.activations, &case.labels, &case.weight, &mut by_input, vec![5.0; 3]);
+        derivatives(&weights, &case.activations, &case.labels, &case.weight, &mut by_input, None, vec![5.0; 3]);
     let mut gradient = vec![0.0; (HIDDEN + 1) * CLASSES];
     outer.add_to(&mut gradient);
     let (mut expected, mut loss, mut right) = (vec![0.0; gradient.len()], 0.0, 0);
@@ -80,7 +80,7 @@ fn frame_has_the_same_bits_with_any_other_frames() {
         let mut by_input = vec![0.0; rows.len() * HIDDEN];
         let activations = &case.activations[rows.start * HIDDEN..rows.end * HIDDEN];
         let (labels, weight) = (&case.labels[rows.clone()], &case.weight[rows.clone()]);
-        let (outer, _) = derivatives(&weights, activations, labels, weight, &mut by_input, Vec::new());
+        let (outer, _) = derivatives(&weights, activations, labels, weight, &mut by_input, None, Vec::new());
         (outer, by_input)
     };
     let (all, by_input) = run(0..frames);
@@ -125,7 +125,7 @@ fn every_kind_of_vectors_sees_the_same_scores() {
 fn logits_too_large_for_an_exponential_are_no_trouble() {
     let weights = OutputWeights::new(&[1e4, -1e4, 0.0, 0.0], 1, 2, true);
     let mut by_input = [0.0; 2];
-    let (_, score) = derivatives(&weights, &[1.0, 1.0], &[0, 1], &[1.0, 1.0], &mut by_input, Vec::new());
+    let (_, score) = derivatives(&weights, &[1.0, 1.0], &[0, 1], &[1.0, 1.0], &mut by_input, None, Vec::new());
     assert!((score.loss / 2e4 - 1.0).abs() < 1e-6 && score.right == 1, "{score:?}");
     assert!(by_input[0].abs() < 1e-6 && (by_input[1] / 2e4 - 1.0).abs() < 1e-6, "{by_input:?}");
 }

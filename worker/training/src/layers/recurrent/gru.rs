@@ -132,8 +132,10 @@ impl Layer for Gru {
         });
         let mut pieces: Vec<Box<dyn GradientPiece>> = Vec::new();
         if request.gradient {
-            pieces.push(Box::new(OuterGradient::new(input, by_gates)));
-            pieces.push(Box::new(OuterGradient::new(in_order(befores), in_order(by_products))));
+            let (weights, recurrent) = (0..self.split(), self.split()..parameters.len());
+            pieces.extend(OuterGradient::of_matrix(&parameters.part(weights), input, by_gates));
+            let (befores, by_products) = (in_order(befores), in_order(by_products));
+            pieces.extend(OuterGradient::of_matrix(&parameters.part(recurrent), befores, by_products));
         }
         Backward { by_input, pieces }
     }

@@ -13,7 +13,7 @@ use crate::layers::lstm::{self, LstmTrace};
 use crate::layers::outer::OuterGradient;
 use crate::layers::product::Matrix;
 use crate::layers::rows::{columns, first, grown, host, take, tensor, with_one};
-use crate::layers::{Backward, GradientPiece, GradientRequest, Layer, Layout, Parameters};
+use crate::layers::{Backward, GradientRequest, Layer, Layout, Parameters};
 
 /// Dimensions. Parameters are `[inputs + 1 + hidden, 4 · hidden]` row-major: rows for the input, the bias and the previous
 /// output; columns for the gates input, forget, candidate, output.
@@ -184,21 +184,29 @@ impl Layer for Lstm {
     ) -> Backward {
         let (width, gates) = (self.inputs + 1 + self.hidden, 4 * self.hidden);
         let weights = || Matrix::transposed(&parameters.part(0..self.inputs * gates), self.inputs, gates);
-        let (by_input, outer) = match tape.0 {
+        let (by_input, piece) = match tape.0 {
             TapeContent::HostLoop(mut trace) => {
                 self.kernel().backward(parameters.host(), &mut trace, &host(by_output));
                 let rows = trace.gates.len() / gates.max(1);
                 let derivatives = || tensor(trace.gates.clone(), [rows, gates], parameters.device());
                 let by_input = request.by_input.then(|| weights().times(derivatives()));
-                (by_input, OuterGradient::of_host(trace.inputs, trace.gates, [width, gates]))
+                let shape = [width, gates];
+                let piece = if request.gradient {
+                    OuterGradient::of_host_matrix(parameters, trace.inputs, trace.gates, shape)
+                } else {
+                    None
+                };
+                (by_input, piece)
             }
             TapeContent::DeviceSteps { walk, input, steps } => {
                 let (by_gates, inputs) = self.walk_back(parameters, &walk, input, steps, by_output);
-                (request.by_input.then(|| weights().times(by_gates.clone())), OuterGradient::new(inputs, by_gates))
+                let by_input = request.by_input.then(|| weights().times(by_gates.clone()));
+                let piece =
+                    if request.gradient { OuterGradient::of_matrix(parameters, inputs, by_gates) } else { None };
+                (by_input, piece)
             }
         };
-        let pieces: Vec<Box<dyn GradientPiece>> = if request.gradient { vec![Box::new(outer)] } else { Vec::new() };
-        Backward { by_input, pieces }
+        Backward { by_input, pieces: piece.into_iter().collect() }
     }
 }
 

@@ -109,7 +109,7 @@ impl<'b, 'a> BatchUnits<'b, 'a> {
             return;
         };
         if let Some(unit) = self.find_long_unit(&group, augmentation) {
-            let mut gradient = vec![0.0; prepared.model.shape().subset(prepared.trained).len()];
+            let mut gradient = vec![0.0; prepared.length];
             self.add_one_by_one(unit, augmentation, engine, prepared, 1.0, &mut gradient);
             let length = gradient.len();
             sum.add(PerUnit::new(gradient, length));

@@ -149,7 +149,7 @@ fn file_of_rows_keeps_columns_and_dimensions() {
         assert!(read == model && read.usage().rows.as_deref() == Some(&rows), "{shape:?}");
         let embeddings = usize::from(shape.text.is_some());
         assert_eq!(shape.parts().len(), embeddings + shape.layers + 1 + usize::from(shape.normalize));
-        assert_eq!(shape.subset([ModelPart::Output].into_iter().collect()).len(), (shape.width() + 1) * 2);
+        assert_eq!(shape.coordinates([ModelPart::Output].into_iter().collect()).len(), (shape.width() + 1) * 2);
     }
     let layers = [("\\\"layers\\\":1", "\\\"layers\\\":0"), ("directional\\\":false", "directional\\\":true ")];
     check_refused_dimensions(shapes(2)[1], &layers);

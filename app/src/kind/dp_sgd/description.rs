@@ -3,8 +3,9 @@
 use undertone_api::id::DatasetId;
 use undertone_api::job::Charge;
 use undertone_api::job::dp_sgd::{
-    AcousticModel, Arm, Clipping, MaskedRuns, ModelPart, ModelParts, Noise, Optimizer, Precision, RateSchedule,
-    RecurrentCell, Rounds, RowColumns, SelectionOptions, Spec, TextEmbedding, TrainingLoss, UnitAugmentation,
+    AcousticModel, Arm, Clipping, MaskedRuns, ModelPart, ModelParts, Noise, Optimizer, ParameterAdaptation, Precision,
+    RateSchedule, RecurrentCell, Rounds, RowColumns, SelectionOptions, Spec, TextEmbedding, TrainingLoss,
+    UnitAugmentation,
 };
 use undertone_privacy::correlated::BandedEncoder;
 use undertone_privacy::{Event, SamplingRate};
@@ -105,6 +106,7 @@ pub(super) fn describe_rounds(rounds: &Rounds) -> String {
     if let Some(train) = rounds.train {
         parts.push(format!("only {} trained", list_parts(train)));
     }
+    parts.extend(rounds.adaptation.map(describe_adaptation));
     parts.extend(precision_bits(rounds.exchange.precision).map(|bits| format!("vectors travel in {bits} bits")));
     format!(
         "{}; a round waits {} and continues with {}",
@@ -112,6 +114,17 @@ pub(super) fn describe_rounds(rounds: &Rounds) -> String {
         words::duration(f64::from(rounds.deadline_seconds)),
         words::plural(rounds.quorum.into(), "submission")
     )
+}
+
+/// Describes the training of few coordinates.
+fn describe_adaptation(adaptation: ParameterAdaptation) -> String {
+    match adaptation {
+        ParameterAdaptation::Biases => "of the trained layers the biases alone".to_owned(),
+        ParameterAdaptation::LowRank { rank } => format!(
+            "weight matrices of the trained layers moving along {}",
+            words::plural(rank.into(), "leading direction")
+        ),
+    }
 }
 
 /// Describes the altered copies of each unit: their number and alterations.
@@ -244,6 +257,16 @@ pub(super) fn describe_consent(spec: &Spec, dataset: DatasetId, charge: Option<&
         lines
             .push(format!("Only {} trains on these data; updates of the other layers never leave.", list_parts(train)));
     }
+    lines.extend(rounds.adaptation.map(|adaptation| match adaptation {
+        ParameterAdaptation::Biases => {
+            "The gradient has the biases of the trained layers, and is clipped after that.".to_owned()
+        }
+        ParameterAdaptation::LowRank { rank } => format!(
+            "The gradient has the biases of the trained layers and, of each weight matrix, {} of the model after the warm \
+             start. It is clipped after that: this costs no privacy.",
+            words::plural(rank.into(), "leading direction")
+        ),
+    }));
     if let Some(bits) = precision_bits(rounds.exchange.precision) {
         lines.push(format!(
             "It is sent with {bits} bits a number, randomly rounded after the noise is added: this costs no privacy."
@@ -282,8 +305,8 @@ pub(super) fn describe_clipping(spec: &Spec) -> Option<String> {
 mod tests {
     use undertone_api::job::JobKind as _;
     use undertone_api::job::dp_sgd::{
-        BandedNoise, Clipping, Ema, ModelPart, Precision, RateSchedule, RecurrentCell, SecureAggregation, Spec,
-        UnitAugmentation,
+        BandedNoise, Clipping, Ema, ModelPart, ParameterAdaptation, Precision, RateSchedule, RecurrentCell,
+        SecureAggregation, Spec, UnitAugmentation,
     };
     use undertone_privacy::{NoiseMultiplier, SamplingRate};
 
@@ -318,6 +341,7 @@ mod tests {
         let mut spec = spec(|plan| (plan.steps.local, plan.trials.on) = (20, true));
         let private = spec.private.as_mut().expect("the first plan has a private arm");
         private.train = Some([ModelPart::Output].into_iter().collect());
+        private.adaptation = Some(ParameterAdaptation::LowRank { rank: 8 });
         private.exchange.precision = Precision::Int8;
         private.averaging = Some(Ema { decay: 0.99 });
         private.augmentation = Some(UnitAugmentation::with_usual_alterations(8));
@@ -334,6 +358,7 @@ mod tests {
             "scaled to a norm just under 1",
             "the best of 20 runs with 3 settings",
             "Only the output layer trains",
+            "of each weight matrix, 8 leading directions of the model after the warm start. It is clipped after that",
             "8 bits a number",
             "rising for 2 rounds, then decaying by a cosine to 10.0 % of it",
             "iterates averaged with decay 0.99",
@@ -379,6 +404,31 @@ mod tests {
         let ours = datasets.iter().find(|dataset| spec.cost(dataset).is_some()).expect("somebody pays");
         let consent = describe_consent(&spec, ours.id, spec.cost(ours).as_ref()).join(" ");
         assert!(consent.contains("with Gaussian noise of 0.75 times that norm"), "{consent}");
+    }
+
+    #[test]
+    fn training_of_few_coordinates_is_described() {
+        let mut spec = spec(|_| ());
+        let datasets = example::datasets();
+        let ours = datasets.iter().find(|dataset| spec.cost(dataset).is_some()).expect("somebody pays");
+        for (adaptation, rounds, consent) in [
+            (
+                ParameterAdaptation::Biases,
+                "of the trained layers the biases alone",
+                "has the biases of the trained layers",
+            ),
+            (
+                ParameterAdaptation::LowRank { rank: 1 },
+                "moving along 1 leading direction;",
+                "1 leading direction of the model",
+            ),
+        ] {
+            spec.private.as_mut().expect("the first plan has a private arm").adaptation = Some(adaptation);
+            let private = spec.rounds(undertone_api::job::dp_sgd::Arm::Private).expect("it runs");
+            assert!(describe_rounds(private).contains(rounds), "{}", describe_rounds(private));
+            let text = describe_consent(&spec, ours.id, spec.cost(ours).as_ref()).join(" ");
+            assert!(text.contains(consent), "{text}");
+        }
     }
 
     #[test]

@@ -16,7 +16,8 @@ use undertone_api::budget::AccountStanding;
 use undertone_api::dataset::{Dataset, DatasetContent, Visibility};
 use undertone_api::id::DatasetId;
 use undertone_api::job::dp_sgd::{
-    AcousticModel, Arm, AuditOptions, AverageWeights, Noise, Party, Rounds, Spec, TestSet, WarmStart,
+    AcousticModel, Arm, AuditOptions, AverageWeights, Noise, ParameterAdaptation, Party, Rounds, Spec, TestSet,
+    WarmStart,
 };
 #[cfg(feature = "ssr")]
 use undertone_api::model::InitialModelChoice;
@@ -28,7 +29,7 @@ pub use group::GroupPlan;
 pub use layers::{FrozenParts, ModelLayers};
 #[cfg(feature = "ssr")]
 pub(in crate::kind) use rows::can_predict_rows;
-pub use steps::{ScheduleShape, StepOptimizer, StepOptions};
+pub use steps::{AdaptationKind, ScheduleShape, StepOptimizer, StepOptions};
 pub use terms::{TermPlan, TermPlans};
 pub use trials::SelectionPlan;
 
@@ -276,6 +277,7 @@ impl TrainingPlan {
             schedule: self.steps.schedule(),
             averaging: self.steps.averaging(),
             train: self.frozen.trained_parts(&model),
+            adaptation: self.steps.adaptation(),
             local_steps: self.steps.local,
             augmentation: self.steps.augmentation().filter(|_| !self.is_of_rows()),
             exchange: self.steps.exchange(),
@@ -297,8 +299,9 @@ impl TrainingPlan {
             Some(rows) => rows.outputs(),
             None => datasets.iter().filter(is_used).map(|dataset| dataset.classes).max().unwrap_or(1),
         };
-        let audit =
-            (self.audit && self.private).then(|| default_audit(&model, self.frozen, model.inputs(inputs), classes));
+        let adaptation = self.steps.adaptation();
+        let audit = (self.audit && self.private)
+            .then(|| default_audit(&model, self.frozen, adaptation, model.inputs(inputs), classes));
         let audit = audit.transpose().map_err(|violation| vec![violation])?;
         Ok(Spec {
             unit: self.unit,
@@ -330,12 +333,14 @@ impl TrainingPlan {
 fn default_audit(
     model: &AcousticModel,
     frozen: FrozenParts,
+    adaptation: Option<ParameterAdaptation>,
     inputs: u32,
     classes: u32,
 ) -> Result<AuditOptions, Violation> {
     // Rounds that train nothing are reported by the spec's own check.
     let trained = frozen.trained_parts(model).filter(|parts| !parts.is_empty()).unwrap_or_else(|| model.parts());
-    let count = |inputs, classes| u32::try_from(model.parameters(trained, inputs, classes)).unwrap_or(u32::MAX);
+    let count =
+        |inputs, classes| u32::try_from(model.coordinates(trained, adaptation, inputs, classes)).unwrap_or(u32::MAX);
     let parameters = count(inputs.max(1), classes.max(1));
     if parameters < LEAST_CANARIES {
         let message = format!(

@@ -1,11 +1,11 @@
 //! Conversion of a spec into its plan, so that a draft can be edited in the planner. A plan lacks options without a
 //! field in the planner: the code that opens a draft compares the plan's spec with it, and reports the differences.
 
-use undertone_api::job::dp_sgd::{Ema, Optimizer, RateSchedule, Rounds, SelectionOptions, Spec};
+use undertone_api::job::dp_sgd::{Ema, Optimizer, ParameterAdaptation, RateSchedule, Rounds, SelectionOptions, Spec};
 
 use super::{
-    BandPlan, DatasetPart, FrozenParts, GroupPlan, ModelLayers, ScheduleShape, SelectionPlan, StepOptimizer,
-    StepOptions, TermPlans, TrainingPlan,
+    AdaptationKind, BandPlan, DatasetPart, FrozenParts, GroupPlan, ModelLayers, ScheduleShape, SelectionPlan,
+    StepOptimizer, StepOptions, TermPlans, TrainingPlan,
 };
 
 impl TrainingPlan {
@@ -56,6 +56,11 @@ impl TrainingPlan {
             RateSchedule::Linear { warmup, r#final } => (ScheduleShape::Linear, warmup, r#final),
             RateSchedule::Cosine { warmup, r#final } => (ScheduleShape::Cosine, warmup, r#final),
         };
+        let (adaptation, rank) = match rounds.adaptation {
+            None => (AdaptationKind::Full, self.steps.rank),
+            Some(ParameterAdaptation::Biases) => (AdaptationKind::Biases, self.steps.rank),
+            Some(ParameterAdaptation::LowRank { rank }) => (AdaptationKind::LowRank, rank),
+        };
         let noise = spec.participants.iter().find_map(|party| party.noise);
         let steps = StepOptions {
             local: rounds.local_steps,
@@ -67,6 +72,8 @@ impl TrainingPlan {
             precision: rounds.exchange.precision,
             clipping: noise.map_or(self.steps.clipping, |noise| noise.clipping),
             copies: rounds.augmentation.map_or(1, |augmentation| augmentation.copies),
+            adaptation,
+            rank,
         };
         Self {
             rounds: rounds.rounds,

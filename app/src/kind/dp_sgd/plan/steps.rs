@@ -1,8 +1,8 @@
-//! A plan's steps: the optimizer, the learning-rate schedule, the exchanged vectors.
+//! A plan's steps: the optimizer, the learning-rate schedule, the trained coordinates, the exchanged vectors.
 
 use serde::{Deserialize, Serialize};
 use undertone_api::job::dp_sgd::{
-    Arm, Clipping, Ema, Optimizer, Precision, RateSchedule, UnitAugmentation, VectorExchange,
+    Arm, Clipping, Ema, Optimizer, ParameterAdaptation, Precision, RateSchedule, UnitAugmentation, VectorExchange,
 };
 
 /// The optimizer.
@@ -30,6 +30,19 @@ pub enum ScheduleShape {
     Cosine,
 }
 
+/// The trained coordinates of the trained parts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AdaptationKind {
+    /// Each parameter.
+    #[default]
+    Full,
+    /// See [`ParameterAdaptation::LowRank`].
+    LowRank,
+    /// See [`ParameterAdaptation::Biases`].
+    Biases,
+}
+
 /// The options of the rounds. By default none is used.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -52,6 +65,10 @@ pub struct StepOptions {
     pub clipping: Clipping,
     /// Copies of each unit with the usual alterations; at most 1 for none.
     pub copies: u32,
+    /// The trained coordinates of the trained parts.
+    pub adaptation: AdaptationKind,
+    /// The rank of an adaptation of low rank.
+    pub rank: u32,
 }
 
 impl Default for StepOptions {
@@ -66,6 +83,8 @@ impl Default for StepOptions {
             precision: Precision::F32,
             clipping: Clipping::Flat,
             copies: 1,
+            adaptation: AdaptationKind::Full,
+            rank: 8,
         }
     }
 }
@@ -99,6 +118,15 @@ impl StepOptions {
     /// Returns the altered copies of each unit.
     pub fn augmentation(&self) -> Option<UnitAugmentation> {
         (self.copies > 1).then(|| UnitAugmentation::with_usual_alterations(self.copies))
+    }
+
+    /// Returns the training of few coordinates.
+    pub fn adaptation(&self) -> Option<ParameterAdaptation> {
+        match self.adaptation {
+            AdaptationKind::Full => None,
+            AdaptationKind::LowRank => Some(ParameterAdaptation::LowRank { rank: self.rank }),
+            AdaptationKind::Biases => Some(ParameterAdaptation::Biases),
+        }
     }
 
     /// Returns the exchange of vectors.

@@ -3,7 +3,8 @@ use undertone_api::job::{JobKind, TermName};
 
 use undertone_api::id::{JobId, WorkerId};
 use undertone_api::job::dp_sgd::{
-    AcousticModel, Arm, Clipping, ModelPart, Optimizer, Precision, RateSchedule, RecurrentCell, UnitAugmentation,
+    AcousticModel, Arm, Clipping, ModelPart, Optimizer, ParameterAdaptation, Precision, RateSchedule, RecurrentCell,
+    UnitAugmentation,
 };
 use undertone_api::model::{InitialModelChoice, ModelSource};
 use undertone_api::plan::epsilon_alone;
@@ -11,7 +12,10 @@ use undertone_api::signed::ModelOrigin;
 use undertone_privacy::PrivacyUnit;
 use uuid::Uuid;
 
-use super::{FrozenParts, GroupPlan, ModelLayers, ScheduleShape, StepOptimizer, StepOptions, TermPlan, TrainingPlan};
+use super::{
+    AdaptationKind, FrozenParts, GroupPlan, ModelLayers, ScheduleShape, StepOptimizer, StepOptions, TermPlan,
+    TrainingPlan,
+};
 use crate::testing::example;
 
 #[test]
@@ -127,6 +131,22 @@ fn audit_never_has_more_canaries_than_trained_parameters() {
     plan.spec(&datasets).expect("without an audit they are enough");
 }
 
+#[test]
+fn audit_of_biases_has_at_most_as_many_canaries() {
+    let datasets = example::datasets();
+    let mut plan = TrainingPlan::first(&datasets, &example::standings()).expect("there are datasets");
+    plan.audit = true;
+    plan.hidden = 8;
+    plan.frozen = FrozenParts { output: true, ..FrozenParts::default() };
+    plan.steps.adaptation = AdaptationKind::Biases;
+    let spec = plan.spec(&datasets).expect("32 biases of the gates suffice");
+    assert_eq!(spec.audit.map(|audit| audit.canaries), Some(32));
+    assert_eq!(spec.check(&datasets), Vec::new());
+    plan.hidden = 4;
+    let violations = plan.spec(&datasets).expect_err("sixteen biases are too few");
+    assert_eq!(violations.first().map(|v| v.field.as_str()), Some("spec.audit.canaries"));
+}
+
 /// Returns a plan in which no option has its default.
 fn elaborate() -> TrainingPlan {
     let mut plan = TrainingPlan::first(&example::datasets(), &example::standings()).expect("there are datasets");
@@ -150,6 +170,8 @@ fn elaborate() -> TrainingPlan {
         precision: Precision::Int8,
         clipping: Clipping::PerLayer,
         copies: 4,
+        adaptation: AdaptationKind::LowRank,
+        rank: 5,
     };
     plan.trials.on = true;
     plan.open = true;
@@ -176,6 +198,8 @@ fn elaborate_plan_is_in_the_spec_and_valid() {
     assert_eq!(open.optimizer, Optimizer::Adam { learning_rate: 0.002 }, "without noise there is nothing to correct");
     let trained: Vec<ModelPart> = private.train.expect("some are frozen").into();
     assert_eq!(trained, [ModelPart::Layer2, ModelPart::Normalize, ModelPart::Output]);
+    assert_eq!(private.adaptation, Some(ParameterAdaptation::LowRank { rank: 5 }));
+    assert_eq!(open.adaptation, private.adaptation);
     assert_eq!((spec.model.cell, spec.model.context), (RecurrentCell::Gru, Some(5)));
     assert!(spec.participants.iter().filter_map(|party| party.noise).all(|n| n.clipping == Clipping::PerLayer));
     assert_eq!(spec.selection.as_ref().expect("it was asked for").candidates.len(), 3);

@@ -10,7 +10,7 @@ use super::field::{
     table_options,
 };
 use crate::kind::dp_sgd::description;
-use crate::kind::dp_sgd::plan::{ScheduleShape, StepOptimizer, TrainingPlan};
+use crate::kind::dp_sgd::plan::{AdaptationKind, ScheduleShape, StepOptimizer, TrainingPlan};
 use crate::words;
 
 /// The paths of the spec with fields here.
@@ -23,6 +23,7 @@ const HERE: &[&str] = &[
     "schedule",
     "averaging",
     "train",
+    "adaptation",
     "exchange",
     "augmentation",
     "evaluate_every",
@@ -46,6 +47,11 @@ const SHAPES: &ChoiceTable<ScheduleShape> = &[
     (ScheduleShape::Constant, "constant", "stays"),
     (ScheduleShape::Linear, "linear", "linear decay"),
     (ScheduleShape::Cosine, "cosine", "cosine decay"),
+];
+const ADAPTATIONS: &ChoiceTable<AdaptationKind> = &[
+    (AdaptationKind::Full, "full", "each parameter"),
+    (AdaptationKind::LowRank, "low_rank", "changes of low rank of the weights, and the biases"),
+    (AdaptationKind::Biases, "biases", "the biases"),
 ];
 const PRECISIONS: &ChoiceTable<Precision> = &[
     (Precision::F32, "f32", "32 bits a number, unchanged"),
@@ -303,6 +309,29 @@ fn render_steps(plan: RwSignal<TrainingPlan>, shown: &TrainingPlan) -> Vec<AnyVi
             make_setter(plan, |plan, value| plan.evaluate_every = value as u32),
         ),
         render_frozen(plan, shown),
+        form_field("plan[steps][adaptation]", "adaptation", "Trained coordinates of the other layers").choice(
+            find_word(ADAPTATIONS, &options.adaptation),
+            table_options(ADAPTATIONS),
+            make_setter(plan, |plan, text: String| {
+                plan.steps.adaptation = parse_word(ADAPTATIONS, &text).unwrap_or_default();
+            }),
+        ),
+        render_when(
+            plan,
+            |plan| plan.steps.adaptation == AdaptationKind::LowRank,
+            vec![
+                form_field("plan[steps][rank]", "adaptation.rank", "Rank of the changes of each weight matrix").number(
+                    f64::from(options.rank),
+                    (1.0, 1024.0),
+                    true,
+                    make_setter(plan, |plan, value| plan.steps.rank = value as u32),
+                ),
+                render_hint(
+                    "The changes have the leading directions of the matrix after the warm start. Fewer coordinates have less \
+                     noise together; the price is the same.",
+                ),
+            ],
+        ),
     ]
 }
 
@@ -435,7 +464,7 @@ fn render_masks(plan: RwSignal<TrainingPlan>, shown: &TrainingPlan) -> Vec<AnyVi
 mod tests {
     use serde::Serialize;
 
-    use super::{CELLS, CLIPPINGS, ChoiceTable, DRAWN, PRECISIONS, SHAPES, STEPS, parse_word};
+    use super::{ADAPTATIONS, CELLS, CLIPPINGS, ChoiceTable, DRAWN, PRECISIONS, SHAPES, STEPS, parse_word};
 
     /// Checks that a form's word equals the plan's serialized word, and parses to the same choice.
     fn agrees<T: Serialize + Copy + PartialEq + std::fmt::Debug>(table: &ChoiceTable<T>) {
@@ -452,6 +481,7 @@ mod tests {
         agrees(STEPS);
         agrees(SHAPES);
         agrees(PRECISIONS);
+        agrees(ADAPTATIONS);
         for (shape, word, _) in DRAWN {
             assert_eq!(word.parse(), Ok(*shape));
         }

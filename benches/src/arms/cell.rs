@@ -21,7 +21,7 @@ const PASSES: u32 = 14;
 const EPSILONS: [f64; 4] = [1.0, 3.0, 10.0, 100.0];
 
 /// The tried changes of the recipe, at records and ε 10.
-const TRIED: [&str; 21] = [
+const TRIED: [&str; 26] = [
     "",
     "rate=0.4",
     "rate=0.15",
@@ -32,6 +32,11 @@ const TRIED: [&str; 21] = [
     "train=output",
     "train=all",
     "train=all,rounds=48",
+    "rank=4",
+    "rank=8",
+    "rank=16",
+    "train=all,rank=8",
+    "biases=true",
     "optimizer=dp_adam",
     "optimizer=sgd,lr=0.5",
     "clipping=automatic",

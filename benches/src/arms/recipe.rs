@@ -18,6 +18,7 @@
 //! | `loss` | `cross_entropy`, `ctc` | `shadows` | shadow models of the likelihood ratio, even |
 //! | `labels` | `states`, `senones`, `original` (9,096 classes) | `bands` | of correlated noise, 1 for independent noise |
 //! | `group` | n of secure aggregation among the private sites, 0 for none | `colluding` | t of it |
+//! | `rank` | of the changes of the trained weight matrices, 0 for each parameter | `biases` | `true`: of the trained parts the biases alone |
 //! | `copies` | altered copies of each unit in the private rounds, 1 for none | `noise` | deviation of their noise |
 //! | `frame_masks` | their masked runs of frames: `2x10` for two of up to 10, `0` for none | `coefficient_masks` | likewise of coefficients |
 
@@ -27,8 +28,8 @@ use serde_json::{Value, json};
 use support::stage::TestResult;
 use undertone_api::job::dp_sgd::{
     AcousticModel, AverageWeights, BandedNoise, Clipping, Ema, MaskedRuns, ModelPart, ModelParts, Noise, Optimizer,
-    Party, Precision, RateSchedule, RecurrentCell, Rounds, SecureAggregation, Spec, TestSet, TrainingLoss,
-    UnitAugmentation, VectorExchange, WarmStart,
+    ParameterAdaptation, Party, Precision, RateSchedule, RecurrentCell, Rounds, SecureAggregation, Spec, TestSet,
+    TrainingLoss, UnitAugmentation, VectorExchange, WarmStart,
 };
 use undertone_privacy::{NoiseMultiplier, PrivacyUnit, SamplingRate};
 
@@ -58,6 +59,8 @@ pub(super) struct TrainingRecipe {
     pub(super) clipping: Clipping,
     ema: f64,
     train: Option<ModelParts>,
+    /// The trained coordinates of these parts; each parameter without one.
+    adaptation: Option<ParameterAdaptation>,
     pub(super) local: u32,
     precision: Precision,
     schedule: RateSchedule,
@@ -95,6 +98,7 @@ impl Default for TrainingRecipe {
             clipping: Clipping::Flat,
             ema: 0.0,
             train: Some([ModelPart::Layer1].into_iter().collect()),
+            adaptation: None,
             local: 1,
             precision: Precision::F32,
             schedule: RateSchedule::Constant,
@@ -164,6 +168,11 @@ impl TrainingRecipe {
                 let parts = value.split('+').map(word).collect::<TestResult<Vec<ModelPart>>>()?;
                 self.train = Some(parts.into_iter().collect());
             }
+            "rank" => {
+                let rank: u32 = value.parse()?;
+                self.adaptation = (rank > 0).then_some(ParameterAdaptation::LowRank { rank });
+            }
+            "biases" => self.adaptation = value.parse::<bool>()?.then_some(ParameterAdaptation::Biases),
             "local" => self.local = value.parse()?,
             "precision" => self.precision = word(value)?,
             "schedule" => {
@@ -191,7 +200,7 @@ impl TrainingRecipe {
     pub(super) fn to_json(&self) -> Value {
         json!({ "labels": self.labels, "classes": self.labels.classes(), "shadows": self.shadows, "changes": self.changes, "rounds": self.rounds, "rate": self.rate, "lead_rate": self.lead_rate, "lr": self.lr,
             "optimizer": self.optimizer, "clip": self.clip, "clipping": self.clipping, "ema": self.ema, "train": self.train,
-            "local_steps": self.local, "precision": self.precision, "schedule": self.schedule, "weights": self.weights,
+            "adaptation": self.adaptation, "local_steps": self.local, "precision": self.precision, "schedule": self.schedule, "weights": self.weights,
             "model": self.model, "warm_epochs": self.warm, "open_rounds": self.open, "bands": self.bands, "group": self.group,
             "colluding": self.colluding, "augmentation": self.augmentation() })
     }
@@ -211,6 +220,10 @@ impl TrainingRecipe {
         if let Some(parts) = &self.train {
             levers.push(format!("train:{}", parts.iter().map(ModelPart::name).collect::<Vec<_>>().join("+")));
         }
+        levers.extend(self.adaptation.map(|adaptation| match adaptation {
+            ParameterAdaptation::Biases => "biases".to_owned(),
+            ParameterAdaptation::LowRank { rank } => format!("rank:{rank}"),
+        }));
         levers
     }
 
@@ -306,6 +319,7 @@ impl TrainingRecipe {
             schedule: self.schedule,
             averaging: (self.ema > 0.0).then_some(Ema { decay: self.ema }),
             train: self.train,
+            adaptation: self.adaptation,
             local_steps: self.local,
             augmentation: self.augmentation(),
             exchange: VectorExchange { precision: self.precision },

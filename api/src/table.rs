@@ -161,10 +161,10 @@ impl ColumnKind {
         keys::encode_key(text, *longest)
     }
 
-    /// Returns the key of a code; `None` for a code of no key and for other kinds.
-    pub fn decode_key(&self, code: i64) -> Option<String> {
-        let Self::Key { longest } = self else { return None };
-        keys::decode_key(code, *longest)
+    /// Returns whether a code is that of a key; false for other kinds.
+    #[inline]
+    pub fn is_key(&self, code: i64) -> bool {
+        matches!(self, Self::Key { longest } if keys::is_key(code, *longest))
     }
 
     /// Returns the codes of the first n-grams of a text, at most [`Self::code_count`]; empty for other kinds.

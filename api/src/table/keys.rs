@@ -11,6 +11,8 @@ pub const LONGEST_KEY: u32 = 9;
 const SYMBOLS: &[u8; 44] = b" #+-./0123456789:ABCDEFGHIJKLMNOPQRSTUVWXYZ_";
 /// The base of the digits.
 const BASE: i64 = SYMBOLS.len() as i64 + 1;
+/// The digit of the space.
+const BLANK: i64 = 1;
 
 /// Returns the number of codes of keys with at most `longest` symbols: 45 to that power.
 pub(super) const fn count_codes(longest: u32) -> i64 {
@@ -32,28 +34,50 @@ pub(super) fn encode_key(text: &str, longest: u32) -> Option<i64> {
     (text.len()..longest as usize).try_fold(code, |code, _| Some(code * BASE))
 }
 
-/// Returns the key of a code; `None` for a code that [`encode_key`] does not return.
-pub(super) fn decode_key(code: i64, longest: u32) -> Option<String> {
+/// Returns whether [`encode_key`] returns a code for some text. The digits are read from the last symbol to the first.
+#[inline]
+pub(super) fn is_key(code: i64, longest: u32) -> bool {
     let mut rest = code;
-    let mut text = Vec::new();
+    let mut symbols = 0;
+    let mut first = BLANK;
     for _ in 0..longest {
-        let digit = usize::try_from(rest % BASE).ok()?;
+        let digit = rest % BASE;
         rest /= BASE;
-        match digit.checked_sub(1) {
-            Some(symbol) => text.push(*SYMBOLS.get(symbol)?),
-            // No symbol is before another one.
-            None if text.is_empty() => {}
-            None => return None,
+        match (digit, symbols) {
+            // No symbol is before another one, and no blank is the last one.
+            (0, 0) => {}
+            (..=0, _) | (BLANK, 0) => return false,
+            _ => {
+                symbols += 1;
+                first = digit;
+            }
         }
     }
-    text.reverse();
-    let text = String::from_utf8(text).ok()?;
-    (rest == 0 && encode_key(&text, longest) == Some(code)).then_some(text)
+    rest == 0 && first != BLANK && symbols <= LONGEST_KEY
+}
+
+/// Returns the key of a code; `None` for a code that [`encode_key`] does not return.
+pub(super) fn decode_key(code: i64, longest: u32) -> Option<String> {
+    if !is_key(code, longest) {
+        return None;
+    }
+    let mut rest = code;
+    let mut symbols = Vec::new();
+    while rest > 0 {
+        if let Some(place) = usize::try_from(rest % BASE).ok().and_then(|digit| digit.checked_sub(1)) {
+            symbols.push(*SYMBOLS.get(place)?);
+        }
+        rest /= BASE;
+    }
+    symbols.reverse();
+    String::from_utf8(symbols).ok()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{LONGEST_KEY, SYMBOLS, count_codes, decode_key, encode_key};
+    use std::collections::BTreeSet;
+
+    use super::{LONGEST_KEY, SYMBOLS, count_codes, decode_key, encode_key, is_key};
     use crate::table::MOST_CODE;
 
     #[test]
@@ -87,6 +111,17 @@ mod tests {
         for code in [1, encode_key("A", 2).unwrap_or_default() + 1, 0, -1, count_codes(2)] {
             assert_eq!(decode_key(code, 2), None, "{code}");
         }
+    }
+
+    #[test]
+    fn codes_are_of_keys_if_a_text_has_them() {
+        let symbols = || SYMBOLS.iter().map(|symbol| char::from(*symbol).to_string());
+        let pairs = symbols().flat_map(|first| symbols().map(move |second| format!("{first}{second}")));
+        let codes: BTreeSet<i64> = symbols().chain(pairs).filter_map(|text| encode_key(&text, 2)).collect();
+        for code in -50..count_codes(2) + 50 {
+            assert_eq!(is_key(code, 2), codes.contains(&code), "{code}");
+        }
+        assert!(!is_key(i64::MIN, LONGEST_KEY) && !is_key(i64::MAX, LONGEST_KEY));
     }
 
     #[test]

@@ -6,12 +6,14 @@ use std::fmt::Write as _;
 use serde_json::json;
 use undertone_api::dataset::{Dataset, DatasetContent, SizeClass, Visibility};
 use undertone_api::id::{LineageId, OrganizationId, WorkerId};
-use undertone_api::job::analytics::{AggregateResult, NumberEstimate, QueryResult, Spec};
+use undertone_api::job::analytics::{AggregateResult, NumberEstimate, QueryResult, RADIUS, Spec};
 use undertone_privacy::PrivacyUnit;
 use undertone_worker::dp::clip::{Clip, ClippedSum};
 use undertone_worker::dp::randomness::{Purpose, Randomness};
 use undertone_worker::site::clearance::Clearance;
 use undertone_worker::site::gate;
+use undertone_worker::tables::chunk::UnitChunk;
+use undertone_worker::tables::sums::{AggregateSum, ContributionSum as _};
 use uuid::Uuid;
 
 use super::peer::AnalyticsPeer;
@@ -85,19 +87,19 @@ fn release(spec: &Spec, rows: &[PersonRow], releases: usize) -> Result<Vec<Vec<V
     let schema = super::people::schema()?;
     let places: Vec<usize> =
         spec.columns.iter().filter_map(|column| schema.find_column(&column.name)).map(|(place, _)| place).collect();
-    let contribute = |row: &PersonRow| {
+    let mut units = UnitChunk::new(places.len());
+    for row in rows {
         let codes: Vec<Option<i64>> = places.iter().map(|place| Some(row[*place])).collect();
-        layout.contribute(0, std::iter::once(codes.as_slice()))
-    };
-    let contributions: Vec<Vec<(usize, f64)>> = rows.iter().map(contribute).collect();
+        units.push_unit([codes.as_slice()]);
+    }
+    let mut exact = AggregateSum::new(&layout, 0);
+    exact.add_units(&units)?;
     let rules = pass::public_rules()?;
     let mut numbers = vec![Vec::new(); QUERIES.len()];
     for _ in 0..releases {
         let clip = Clip::new(spec.contribution_norm(), spec.noise_multiplier)?;
         let mut sum = ClippedSum::begin_whole(clip, layout.length());
-        for one in &contributions {
-            sum.add_sparse(one);
-        }
+        sum.add_bounded(RADIUS, exact.steps())?;
         let clearance = Clearance::Public(gate::prove_public(&rules)?);
         let release = sum.release(1.0, clearance, &Randomness::from_os(Purpose::Noise))?;
         let sums: Vec<f64> = release.vector().iter().map(|value| f64::from(*value)).collect();

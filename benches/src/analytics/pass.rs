@@ -14,7 +14,7 @@ use undertone_worker::site::gate;
 use undertone_worker::site::policy::{DatasetRules, Policy, declare};
 use undertone_worker::speech::progress::SilentProgress;
 use undertone_worker::tables::add::{AddOptions, add};
-use undertone_worker::tables::dataset::TableReader;
+use undertone_worker::tables::dataset::UnverifiedTable;
 use undertone_worker::tables::source::SourceOptions;
 
 use super::people;
@@ -51,7 +51,7 @@ pub(super) fn run(table: &Path) -> Result<f64, Box<dyn Error>> {
     let layout = spec.layout()?;
     let rules = public_rules()?;
     let started = Instant::now();
-    let table = TableReader::open(table)?;
+    let table = UnverifiedTable::open(table)?;
     let sum = sum_contributions(&spec, (&layout, 0), &table, &|| Ok(()))?;
     let clearance = Clearance::Public(gate::prove_public(&rules)?);
     let release = sum.release(1.0, clearance, &Randomness::from_os(Purpose::Noise))?;

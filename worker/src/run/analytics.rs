@@ -1,9 +1,10 @@
 //! `analytics` at a site: a table, the bounded contributions of its units, one noisy vector of integer sums.
 //!
-//! Every participant does the same: it reads its table unit by unit, adds the contribution of each unit to integer
-//! sums, and releases them once with discrete Gaussian noise. Where the job selects keys, it releases a vector of the choice
-//! before, and reads the keys from the average of all. The first participant then computes the report from the
-//! average, and stores its numbers as a file. Counts and values of private rows leave in no other way, and are in no log.
+//! Every participant does the same: it adds the contributions of the units of its table to integer sums
+//! ([`crate::tables::sums`]), and releases them once with discrete Gaussian noise. Where the job selects keys, it releases
+//! a vector of the choice before, and reads the keys from the average of all. The first participant then computes the
+//! report from the average, and stores its numbers as a file. Counts and values of private rows leave in no other way, and
+//! are in no log.
 
 mod error;
 mod pace;
@@ -12,14 +13,14 @@ use std::ops::Range;
 
 use undertone_api::dataset::SizeClass;
 use undertone_api::job::Report as AnyReport;
-use undertone_api::job::analytics::{KEYS, NUMBERS_FILE, SelectedKeys, Spec, VECTOR, VectorLayout};
+use undertone_api::job::analytics::{KEYS, NUMBERS_FILE, RADIUS, SelectedKeys, Spec, VECTOR, VectorLayout};
 
 use crate::dp::clip::{Clip, ClippedSum};
 use crate::dp::randomness::Purpose;
 use crate::run::{Artifacts, Averaging, RoundKey, RoundProgress, RunError, check_cancelled};
-use crate::tables::dataset::{TableReader, read_meta};
+use crate::tables::dataset::{UnverifiedTable, read_meta};
 use crate::tables::numbers::encode_numbers;
-use crate::tables::units::UnitRows;
+use crate::tables::sums::{AggregateSum, ContributionSum, KeySum, sum_units};
 
 pub use error::AnalyticsError;
 use pace::slowest_release;
@@ -28,8 +29,6 @@ use pace::slowest_release;
 const KEY_ROUND: RoundKey<'static> = RoundKey::new(KEYS, 1);
 /// The one round of the aggregates.
 const ROUND: RoundKey<'static> = RoundKey::new(VECTOR, 1);
-/// Units between two questions whether the job goes on.
-const STRIDE: u64 = 1 << 10;
 
 /// Runs a job to its end, from the point where an earlier process stopped.
 ///
@@ -46,13 +45,14 @@ pub fn run(spec: &Spec, exchange: &mut (impl Averaging + Artifacts)) -> Result<(
     let folder = exchange.dataset(id)?;
     let rows = read_meta(&folder)?.rows;
     // This precedes any access to the rows. The size class of their number is registered.
-    exchange.fix_period(&mut || Ok(slowest_release(SizeClass::from_count(rows), spec, &layout, &key_layout)))?;
+    exchange.fix_period(&mut || {
+        slowest_release(SizeClass::from_count(rows), spec, &layout, &key_layout).map_err(RunError::from)
+    })?;
     let mut selected = SelectedKeys::new();
     if spec.selects_keys() {
         release_once(exchange, KEY_ROUND, &mut |exchange| {
-            let table = TableReader::open(&folder)?;
-            let choose = |unit: &UnitRows| key_layout.contribute(unit.rows());
-            let sum = sum_units(spec, key_layout.length(), &table, &choose, &|| check_cancelled(exchange))?;
+            let table = UnverifiedTable::open(&folder)?;
+            let sum = sum_table(spec, &KeySum::new(&key_layout), &table, &|| check_cancelled(exchange))?;
             Ok((sum, std::iter::once(0..key_layout.length()).collect()))
         })?;
         let (sums, sites) = fetch_sums(exchange, KEY_ROUND)?;
@@ -60,7 +60,7 @@ pub fn run(spec: &Spec, exchange: &mut (impl Averaging + Artifacts)) -> Result<(
     }
     let layout = layout.with_keys(&selected);
     release_once(exchange, ROUND, &mut |exchange| {
-        let table = TableReader::open(&folder)?;
+        let table = UnverifiedTable::open(&folder)?;
         let sum = sum_contributions(spec, (&layout, site), &table, &|| check_cancelled(exchange))?;
         Ok((sum, layout.own_coordinates(site)))
     })?;
@@ -103,37 +103,28 @@ fn fetch_sums(exchange: &mut impl Averaging, key: RoundKey<'_>) -> Result<(Vec<f
 /// is called at intervals, and ends the run.
 ///
 /// # Errors
-/// [`RunError::Failed`] if the table declares a column otherwise than the job, or cannot be read, and the error of
-/// `check`.
+/// [`RunError::Failed`] if the table declares a column otherwise than the job, has changed, or cannot be read, and the
+/// error of `check`.
 pub fn sum_contributions(
     spec: &Spec,
     (layout, site): (&VectorLayout, usize),
-    table: &TableReader,
+    table: &UnverifiedTable,
     check: &dyn Fn() -> Result<(), RunError>,
 ) -> Result<ClippedSum, RunError> {
-    sum_units(spec, layout.length(), table, &|unit| layout.contribute(site, unit.rows()), check)
+    sum_table(spec, &AggregateSum::new(layout, site), table, check)
 }
 
-/// Returns the sum of what `contribute` returns for each unit of a table: its nonzero coordinates, ascending.
-fn sum_units(
+/// Returns the sum of the contributions of all units of a table; `empty` is that of no unit.
+fn sum_table(
     spec: &Spec,
-    length: usize,
-    table: &TableReader,
-    contribute: &dyn Fn(&UnitRows) -> Vec<(usize, f64)>,
+    empty: &impl ContributionSum,
+    table: &UnverifiedTable,
     check: &dyn Fn() -> Result<(), RunError>,
 ) -> Result<ClippedSum, RunError> {
-    let columns = table.find_columns(&spec.columns).map_err(AnalyticsError::Table)?;
     let clip = Clip::new(spec.contribution_norm(), spec.noise_multiplier).map_err(AnalyticsError::Clip)?;
-    let mut sum = ClippedSum::begin_whole(clip, length);
-    let mut units = 0_u64;
-    table.visit_units(&columns, &mut |unit| {
-        if units.is_multiple_of(STRIDE) {
-            check()?;
-        }
-        units += 1;
-        sum.add_sparse(&contribute(unit));
-        Ok::<_, RunError>(())
-    })?;
+    let steps = sum_units(table, &spec.columns, empty, check)?;
+    let mut sum = ClippedSum::begin_whole(clip, steps.len());
+    sum.add_bounded(RADIUS, &steps).map_err(AnalyticsError::Clip)?;
     Ok(sum)
 }
 

@@ -5,8 +5,7 @@
 //! [`TableReader::open`] rejects a folder whose content differs from its digest. To change the columns, raise
 //! [`FORMAT`].
 
-use std::fs::{self, File};
-use std::io::{Read, Seek, SeekFrom};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -16,6 +15,7 @@ use undertone_api::table::TableSchema;
 use undertone_worker_site::dataset_meta::{DatasetError, META_FILE};
 
 use crate::part::part_name;
+use crate::part_file::PartFile;
 
 pub use crate::part::TablePart;
 
@@ -90,8 +90,9 @@ pub fn read_meta(folder: &Path) -> Result<Meta, DatasetError> {
 /// An open table. Its files stay open, so that a table that replaces it meanwhile cannot mix with it.
 #[derive(Debug)]
 pub struct TableReader {
+    folder: PathBuf,
     meta: Meta,
-    files: Vec<(PathBuf, File)>,
+    files: Vec<PartFile>,
 }
 
 impl TableReader {
@@ -100,6 +101,12 @@ impl TableReader {
     /// # Errors
     /// [`DatasetError`] with the file and its fault.
     pub fn open(folder: &Path) -> Result<Self, DatasetError> {
+        let table = Self::open_unverified(folder)?;
+        table.verify()?;
+        Ok(table)
+    }
+
+    fn open_unverified(folder: &Path) -> Result<Self, DatasetError> {
         let meta = read_meta(folder)?;
         let damaged = |reason: &str| DatasetError::Damaged { path: folder.join(META_FILE), reason: reason.to_owned() };
         if meta.digest != digest_parts(&meta.parts) {
@@ -109,14 +116,15 @@ impl TableReader {
         if rows != Some(meta.rows) {
             return Err(damaged("its counts are not those of its files"));
         }
-        let mut files = Vec::with_capacity(meta.parts.len());
-        for part in &meta.parts {
-            let path = folder.join(ROWS_FOLDER).join(&part.name);
-            let mut file = File::open(&path).map_err(DatasetError::io("open", &path))?;
-            check_part(&path, &mut file, part)?;
-            files.push((path, file));
-        }
-        Ok(Self { meta, files })
+        let rows_folder = folder.join(ROWS_FOLDER);
+        let files: Vec<PartFile> =
+            meta.parts.iter().map(|part| PartFile::open(&rows_folder, part)).collect::<Result<_, _>>()?;
+        Ok(Self { folder: folder.to_path_buf(), meta, files })
+    }
+
+    /// Checks that all files are unchanged since they were written.
+    pub(crate) fn verify(&self) -> Result<(), DatasetError> {
+        self.files.iter().try_for_each(PartFile::check)
     }
 
     /// Returns the description.
@@ -124,37 +132,32 @@ impl TableReader {
         &self.meta
     }
 
-    /// Returns the files of rows, at their beginnings.
-    pub(crate) fn files(&self) -> impl Iterator<Item = Result<(&Path, File), DatasetError>> {
-        self.files.iter().map(|(path, file)| {
-            let rewind = || {
-                let mut file = file.try_clone()?;
-                file.seek(SeekFrom::Start(0))?;
-                Ok(file)
-            };
-            Ok((path.as_path(), rewind().map_err(DatasetError::io("read", path))?))
-        })
+    /// Returns the files of rows.
+    pub(crate) fn files(&self) -> &[PartFile] {
+        &self.files
+    }
+
+    /// Returns the error of a description that its files contradict.
+    pub(crate) fn contradict(&self, reason: &str) -> DatasetError {
+        DatasetError::Damaged { path: self.folder.join(META_FILE), reason: reason.to_owned() }
     }
 }
 
-/// Checks that a file is unchanged since it was written.
-fn check_part(path: &Path, file: &mut File, part: &TablePart) -> Result<(), DatasetError> {
-    let found = file.metadata().map_err(DatasetError::io("read", path))?.len();
-    if found != part.bytes {
-        return Err(DatasetError::Length { path: path.to_path_buf(), expected: part.bytes, found });
+/// An open table whose files are not hashed yet. [`sum_units`](crate::sums::sum_units) hashes them while it reads them,
+/// and returns no sum of a table that was changed.
+#[derive(Debug)]
+pub struct UnverifiedTable(TableReader);
+
+impl UnverifiedTable {
+    /// Opens the table in `folder`, and checks its description and the lengths of its files.
+    ///
+    /// # Errors
+    /// [`DatasetError`] with the file and its fault.
+    pub fn open(folder: &Path) -> Result<Self, DatasetError> {
+        TableReader::open_unverified(folder).map(Self)
     }
-    let mut hash = Sha256::new();
-    let mut buffer = vec![0; 1 << 16];
-    loop {
-        match file.read(&mut buffer).map_err(DatasetError::io("read", path))? {
-            0 => break,
-            read => hash.update(&buffer[..read]),
-        }
-    }
-    let found = hex::encode(hash.finalize());
-    if found == part.digest {
-        Ok(())
-    } else {
-        Err(DatasetError::Digest { path: path.to_path_buf(), expected: part.digest.clone(), found })
+
+    pub(crate) const fn reader(&self) -> &TableReader {
+        &self.0
     }
 }

@@ -121,6 +121,15 @@ pub enum TableError {
         /// The inputs of a row.
         inputs: u64,
     },
+    /// A unit adds more to a vector than its sensitivity admits.
+    #[error(
+        "a unit adds more than the sensitivity of the job, which is a defect of this program: nothing was released; \
+         report it"
+    )]
+    ExcessContribution,
+    /// A table has too many units for sums of 64 bits.
+    #[error("table `{0}` has more than 2^42 units: add a part of them")]
+    TooManyUnits(String),
     /// The rows are charged to the accounts of another dataset.
     #[error(transparent)]
     Lineage(Box<LineageError>),

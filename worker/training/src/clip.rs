@@ -15,8 +15,8 @@ mod copy;
 mod factor;
 pub(crate) mod grid;
 pub(crate) mod mode;
-mod sparse;
 mod stream;
+mod whole;
 
 use std::ops::Range;
 

@@ -2,7 +2,8 @@
 //!
 //! For each query in the order of the spec, for each aggregate, for each of its statistics: one block. A block has the
 //! cells of the query (the combinations of its keys' groups, the last key fastest), and for each cell the coordinates of
-//! the statistic. [`VectorLayout::contribute`] turns the rows of one unit into its entries.
+//! the statistic. [`VectorLayout::contribute_steps`] defines the entries of one unit. A site sums many units at once, in
+//! columns, and tests compare its sums with this definition (`worker/tables/src/sums.rs`).
 //!
 //! A query by site has these cells once for each participant, in the order of the spec. A site fills its own cells; the
 //! others are zero in its vector, whatever its rows are. So a unit of a site counts in the cells of one site, and the
@@ -313,9 +314,6 @@ impl VectorLayout {
         rows: impl Iterator<Item = &'a [Option<i64>]>,
     ) -> Vec<(usize, i64)> {
         let rows: Vec<&[Option<i64>]> = rows.collect();
-        if let [row] = rows[..] {
-            return self.contribute_row(site, row);
-        }
         let mut entries = BTreeMap::new();
         for query in &self.queries {
             let first = query.cells_of(site).start;
@@ -341,31 +339,11 @@ impl VectorLayout {
         }
         entries.into_iter().collect()
     }
-
-    /// Returns the contribution of a unit with one row, which each limit admits. Blocks have ascending coordinates, and a
-    /// statistic visits its own in ascending order, each once.
-    fn contribute_row(&self, site: usize, row: &[Option<i64>]) -> Vec<(usize, i64)> {
-        let mut entries = Vec::with_capacity(2 * self.blocks.len());
-        for query in self.queries.iter().filter(|query| query.limits.rows > 0 && query.limits.groups > 0) {
-            let Some(cell) = query.find_cell(row) else { continue };
-            for block in &self.blocks[query.blocks.clone()] {
-                let cell = query.cells_of(site).start + cell;
-                block.visit_row(cell, row, true, |place, steps| entries.push((place, steps)));
-            }
-        }
-        entries
-    }
-
-    /// Returns the contribution of one unit as [`Self::contribute_steps`], in multiples of C = 1: exact multiples of
-    /// 2⁻²⁰ whose norm is at most 1.
-    pub fn contribute<'a>(&self, site: usize, rows: impl Iterator<Item = &'a [Option<i64>]>) -> Vec<(usize, f64)> {
-        let steps = self.contribute_steps(site, rows);
-        steps.into_iter().map(|(coordinate, steps)| (coordinate, steps as f64 / RADIUS as f64)).collect()
-    }
 }
 
 impl VectorBlock {
     /// Returns the coordinates of a cell, of all sites' cells.
+    #[inline]
     pub const fn coordinates(&self, cell: usize) -> Range<usize> {
         let start = self.offset + cell * self.width;
         start..start + self.width

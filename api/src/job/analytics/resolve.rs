@@ -19,6 +19,7 @@ pub struct CodeBounds {
 
 impl CodeBounds {
     /// Returns the number of ranges.
+    #[inline]
     pub const fn len(&self) -> usize {
         self.bounds.len().saturating_sub(1)
     }
@@ -29,6 +30,7 @@ impl CodeBounds {
     }
 
     /// Returns the range of a code; `None` outside all.
+    #[inline]
     pub fn find_range(&self, code: i64) -> Option<usize> {
         let place = self.bounds.partition_point(|bound| *bound <= code);
         place.checked_sub(1).filter(|place| *place < self.len())
@@ -158,6 +160,7 @@ impl KeyGroups {
     }
 
     /// Returns the group of a code; `None` without one.
+    #[inline]
     pub fn find_group(&self, code: i64) -> Option<usize> {
         match self {
             Self::Ranges(bounds) => bounds.find_range(code),

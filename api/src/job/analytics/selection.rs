@@ -136,7 +136,8 @@ impl KeyLayout {
     }
 
     /// Returns the contribution of one unit in steps of the grid: coordinate and integer, each coordinate once, ascending.
-    /// `rows` are the codes of the unit's rows, in the order in which the limits admit them.
+    /// `rows` are the codes of the unit's rows, in the order in which the limits admit them. This is the definition; a site
+    /// sums many units at once, in columns, and tests compare its sums with it.
     pub fn contribute_steps<'a>(&self, rows: impl Iterator<Item = &'a [Option<i64>]>) -> Vec<(usize, i64)> {
         let rows: Vec<&[Option<i64>]> = rows.collect();
         let mut entries = Vec::new();
@@ -147,23 +148,15 @@ impl KeyLayout {
                     break;
                 }
                 let is_admitted = choice.filter.as_ref().is_none_or(|filter| filter.evaluate(row) == Some(true));
-                let code = row.get(choice.column).copied().flatten().filter(|_| is_admitted);
-                let Some(code) = code.filter(|code| choice.kind.decode_key(*code).is_some()) else { continue };
-                let bucket = choice.find_bucket(code);
+                let Some(code) = row.get(choice.column).copied().flatten().filter(|_| is_admitted) else { continue };
+                let Some(bucket) = choice.find_bucket(code) else { continue };
                 if used.insert(bucket) {
-                    entries.extend(choice.list_entries(bucket, code));
+                    choice.visit_entries(bucket, code, |place, steps| entries.push((place, steps)));
                 }
             }
         }
         entries.sort_unstable();
         entries
-    }
-
-    /// Returns the contribution of one unit as [`Self::contribute_steps`], in multiples of C = 1: exact multiples of
-    /// 2⁻²⁰ whose norm is at most 1.
-    pub fn contribute<'a>(&self, rows: impl Iterator<Item = &'a [Option<i64>]>) -> Vec<(usize, f64)> {
-        let steps = self.contribute_steps(rows);
-        steps.into_iter().map(|(coordinate, steps)| (coordinate, steps as f64 / RADIUS as f64)).collect()
     }
 
     /// Returns the number of units with a key, over all sites, from which on the key is found with a probability of at least
@@ -190,8 +183,8 @@ impl KeyLayout {
                     let own = sums.get(choice.coordinates(bucket))?;
                     let units = own.iter().map(|sum| sum.abs()).sum::<f64>() / own.len() as f64 / factor;
                     let digits = own.iter().rev().fold(0_i64, |code, sum| code << 1 | i64::from(*sum > 0.0));
-                    let is_key = choice.kind.decode_key(digits).is_some() && choice.find_bucket(digits) == bucket;
-                    (is_key && units >= least).then_some((units, digits))
+                    let is_of_bucket = choice.find_bucket(digits) == Some(bucket);
+                    (is_of_bucket && units >= least).then_some((units, digits))
                 })
                 .collect();
             // The most frequent first; equal ones by their codes.
@@ -217,27 +210,44 @@ impl KeyChoice {
         noise_multiplier * f64::from(sites).sqrt() * RADIUS as f64 / self.weight.max(1) as f64
     }
 
+    /// Returns the filter of the query.
+    pub const fn filter(&self) -> Option<&CodeFilter> {
+        self.filter.as_ref()
+    }
+
+    /// Returns g: the most keys of a unit that count.
+    pub const fn groups(&self) -> u32 {
+        self.groups
+    }
+
     /// Returns the coordinates of a bucket, the lowest digit first.
+    #[inline]
     const fn coordinates(&self, bucket: usize) -> Range<usize> {
         let start = self.offset + bucket * self.bits;
         start..start + self.bits
     }
 
-    /// Returns the bucket of a code. The hash is public and fixed (the finalizer of SplitMix64, Steele, Lea and Flood 2014),
-    /// and differs by choice.
-    fn find_bucket(&self, code: i64) -> usize {
+    /// Returns the bucket of a code; `None` for a code of no key. The hash is public and fixed (the finalizer of SplitMix64,
+    /// Steele, Lea and Flood 2014), and differs by choice.
+    #[inline]
+    pub fn find_bucket(&self, code: i64) -> Option<usize> {
+        if !self.kind.is_key(code) {
+            return None;
+        }
         let mut hash =
             code.cast_unsigned().wrapping_add(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(self.offset as u64 + 1));
         hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((hash ^ (hash >> 31)) % BUCKETS as u64) as usize
+        Some(((hash ^ (hash >> 31)) % BUCKETS as u64) as usize)
     }
 
-    /// Returns the entries of a code in its bucket.
-    fn list_entries(&self, bucket: usize, code: i64) -> impl Iterator<Item = (usize, i64)> {
+    /// Calls `visit` with the coordinate and the steps of each entry of a code in its bucket.
+    #[inline]
+    pub fn visit_entries(&self, bucket: usize, code: i64, mut visit: impl FnMut(usize, i64)) {
         let weight = self.weight.cast_signed();
-        let sign = move |digit: usize| if code >> digit & 1 == 1 { weight } else { -weight };
-        self.coordinates(bucket).enumerate().map(move |(digit, coordinate)| (coordinate, sign(digit)))
+        for (digit, coordinate) in self.coordinates(bucket).enumerate() {
+            visit(coordinate, if code >> digit & 1 == 1 { weight } else { -weight });
+        }
     }
 }
 

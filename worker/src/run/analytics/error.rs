@@ -20,7 +20,7 @@ pub enum AnalyticsError {
     /// The table does not fit the job.
     #[error(transparent)]
     Table(TableError),
-    /// The noise is out of range.
+    /// The noise or the sum is out of range.
     #[error(transparent)]
     Clip(ClipError),
     /// The grant is for another release.
@@ -32,6 +32,15 @@ pub enum AnalyticsError {
     /// The numbers of the report have no file.
     #[error(transparent)]
     Numbers(NumbersFileError),
+}
+
+impl From<TableError> for RunError {
+    fn from(error: TableError) -> Self {
+        match error {
+            TableError::Dataset(error) => error.into(),
+            error => AnalyticsError::Table(error).into(),
+        }
+    }
 }
 
 impl From<AnalyticsError> for RunError {

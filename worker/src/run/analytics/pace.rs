@@ -6,9 +6,13 @@ use undertone_api::dataset::SizeClass;
 use undertone_api::job::analytics::{GroupKey, KeyLayout, SelectedKeys, Spec, TableQuery, VectorLayout};
 use undertone_api::table::{ColumnKind, TableColumn};
 
+use crate::tables::chunk::UnitChunk;
+use crate::tables::error::TableError;
+use crate::tables::sums::{AggregateSum, ContributionSum, KeySum};
+
 /// The made-up rows whose contributions are timed.
 const TIMED_ROWS: usize = 2_000;
-/// The time to read and decode a row, and each of its codes, on a slow machine.
+/// The time to read, hash and decode a row, and each of its codes, on a slow machine.
 const READ_ROW: Duration = Duration::from_nanos(400);
 const READ_CODE: Duration = Duration::from_nanos(100);
 /// The factor between the measured time and the period of the release clock.
@@ -16,45 +20,55 @@ const MARGIN: f64 = 2.0;
 
 /// A made-up row of codes.
 type MadeUpRow = Vec<Option<i64>>;
-/// A function from the rows of a unit to its contribution.
-type Contribution<'a> = dyn Fn(&[MadeUpRow]) -> Vec<(usize, f64)> + 'a;
 
 /// Returns the time that covers the sum over a table: the contributions of made-up rows with values over the whole
-/// declared ranges, for as many rows as the size class can have. Of a job that selects keys, the time of the slower sum:
-/// that of the choice, or that of the aggregates with as many keys as the job may choose, in each of which made-up rows
-/// count.
-pub(super) fn slowest_release(rows: SizeClass, spec: &Spec, layout: &VectorLayout, key_layout: &KeyLayout) -> Duration {
+/// declared ranges, for as many rows as the size class can have, on one thread. Of a job that selects keys, the time of the
+/// slower sum: that of the choice, or that of the aggregates with as many keys as the job may choose, in each of which
+/// made-up rows count.
+///
+/// # Errors
+/// [`TableError::ExcessContribution`] if a made-up unit is longer than the sensitivity.
+pub(super) fn slowest_release(
+    rows: SizeClass,
+    spec: &Spec,
+    layout: &VectorLayout,
+    key_layout: &KeyLayout,
+) -> Result<Duration, TableError> {
     let most: Vec<Vec<usize>> =
         spec.queries.iter().map(|query| query.group_by.iter().map(most_groups).collect()).collect();
     let cycle = most.iter().flatten().copied().filter(|most| *most > 0).min().unwrap_or(1);
     let made_up: Vec<MadeUpRow> = (0..TIMED_ROWS).map(|row| make_up_row(&spec.columns, row, cycle)).collect();
     let layout = layout.clone().with_keys(&make_up_keys(spec, &most));
-    let aggregate = |unit: &[MadeUpRow]| layout.contribute(0, unit.iter().map(Vec::as_slice));
-    let choose = |unit: &[MadeUpRow]| key_layout.contribute(unit.iter().map(Vec::as_slice));
-    let mut slowest = time_contributions(&made_up, &aggregate);
+    let mut slowest = time_contributions(spec.columns.len(), &made_up, &AggregateSum::new(&layout, 0))?;
     if spec.selects_keys() {
-        slowest = slowest.max(time_contributions(&made_up, &choose));
+        slowest = slowest.max(time_contributions(spec.columns.len(), &made_up, &KeySum::new(key_layout))?);
     }
     let per_row = slowest.as_secs_f64() / TIMED_ROWS as f64
         + READ_ROW.as_secs_f64()
         + READ_CODE.as_secs_f64() * spec.columns.len() as f64;
-    Duration::try_from_secs_f64(rows.most() as f64 * per_row * MARGIN).unwrap_or(Duration::MAX)
+    Ok(Duration::try_from_secs_f64(rows.most() as f64 * per_row * MARGIN).unwrap_or(Duration::MAX))
 }
 
-/// Returns the longest of several times of the contributions of all rows.
-fn time_contributions(made_up: &[MadeUpRow], contribute: &Contribution<'_>) -> Duration {
+/// Returns the longest of several times of the contributions of all rows, which have `columns` codes.
+fn time_contributions(
+    columns: usize,
+    made_up: &[MadeUpRow],
+    empty: &impl ContributionSum,
+) -> Result<Duration, TableError> {
     let mut slowest = Duration::ZERO;
-    for _ in 0..3 {
-        // Units of one row, and units of two: they are summed in different ways, each at its greatest cost for a row.
-        for rows in [1, 2] {
+    // Units of one row, of which each row may count, and units of two, which share the limits.
+    for rows in [1, 2] {
+        let mut chunk = UnitChunk::new(columns);
+        made_up.chunks(rows).for_each(|unit| chunk.push_unit(unit.iter().map(Vec::as_slice)));
+        for _ in 0..3 {
+            let mut sum = empty.clone();
             let began = Instant::now();
-            for unit in made_up.chunks(rows) {
-                std::hint::black_box(contribute(unit));
-            }
+            sum.add_units(&chunk)?;
             slowest = slowest.max(began.elapsed());
+            std::hint::black_box(sum.steps());
         }
     }
-    slowest
+    Ok(slowest)
 }
 
 /// Returns the most groups of a chosen key; 0 for a declared one.
@@ -131,7 +145,7 @@ mod tests {
     fn time_of_a_release_grows_with_the_size_class() {
         let spec = spec();
         let (layout, keys) = (spec.layout().unwrap(), spec.key_layout().unwrap());
-        let time = |class| slowest_release(SizeClass(class), &spec, &layout, &keys);
+        let time = |class| slowest_release(SizeClass(class), &spec, &layout, &keys).unwrap();
         assert!(time(1_000_000) > 20 * time(1_000), "{:?} {:?}", time(1_000_000), time(1_000));
     }
 
@@ -144,7 +158,7 @@ mod tests {
         for row in 0..100 {
             let row = make_up_row(&spec.columns, row, 20);
             assert!(layout.queries()[0].find_cell(&row).is_some(), "{row:?}");
-            assert!(!spec.key_layout().unwrap().contribute([&row[..]].into_iter()).is_empty(), "{row:?}");
+            assert!(!spec.key_layout().unwrap().contribute_steps([&row[..]].into_iter()).is_empty(), "{row:?}");
         }
     }
 }

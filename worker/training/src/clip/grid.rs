@@ -19,6 +19,12 @@ pub enum ClipError {
     /// The steps of a group's grid are out of range.
     #[error("a clip of {0} steps is out of range: set 1 to 2^30 steps, and noise of 1 step or more")]
     Steps(u32),
+    /// A sum has other steps than those of the clip.
+    #[error("steps of 1/{0} of the clip are no multiples of its grid")]
+    Grid(u64),
+    /// A sum does not fit 64 bits.
+    #[error("a sum of contributions does not fit 64 bits: add a part of the units")]
+    Overflow,
     /// The integers cannot represent clip and noise together.
     #[error("noise multiplier {0} is outside 1/1024 to 1024, the range of exact noise: set one within it")]
     Noise(f64),

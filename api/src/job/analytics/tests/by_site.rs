@@ -1,7 +1,7 @@
 //! Queries by site: each site fills its own cells, and the report compares them.
 
 use super::{datasets, example, fields};
-use crate::job::analytics::{AggregateMeasure, AnalyticsError, Report, Spec, TableAggregate};
+use crate::job::analytics::{AggregateMeasure, AnalyticsError, RADIUS, Report, Spec, TableAggregate};
 
 /// Returns a spec with a count and a histogram of sexes by site, and a count over both sites.
 fn spec() -> Spec {
@@ -28,8 +28,8 @@ fn sums(spec: &Spec, people: [[i64; 2]; 2]) -> Vec<f64> {
         for (sex, count) in (0..).zip(sexes) {
             let row = [Some(50), Some(sex), Some(40), Some(19_723)];
             for _ in 0..*count {
-                for (coordinate, value) in layout.contribute(site, std::iter::once(&row[..])) {
-                    sums[coordinate] += value;
+                for (coordinate, steps) in layout.contribute_steps(site, std::iter::once(&row[..])) {
+                    sums[coordinate] += steps as f64 / RADIUS as f64;
                 }
             }
         }

@@ -4,7 +4,7 @@ use undertone_privacy::NoiseMultiplier;
 
 use super::example;
 use crate::job::analytics::{
-    AggregateMeasure, ContributionLimits, NumberEstimate, Report, Spec, TableAggregate, TargetError,
+    AggregateMeasure, ContributionLimits, NumberEstimate, RADIUS, Report, Spec, TableAggregate, TargetError,
 };
 use crate::table::{ColumnKind, TableColumn};
 
@@ -38,8 +38,8 @@ fn sums<const N: usize>(spec: &Spec, patients: &[[Option<i64>; N]]) -> Vec<f64> 
     let layout = spec.layout().expect("a valid plan");
     let mut sums = vec![0.0; layout.length()];
     for patient in patients {
-        for (coordinate, value) in layout.contribute(0, std::iter::once(&patient[..])) {
-            sums[coordinate] += value;
+        for (coordinate, steps) in layout.contribute_steps(0, std::iter::once(&patient[..])) {
+            sums[coordinate] += steps as f64 / RADIUS as f64;
         }
     }
     sums

@@ -52,8 +52,8 @@ fn sums(spec: &Spec, layout: &KeyLayout, units: &[(&str, i64, usize)], sites: u3
     let mut sums = vec![0.0; layout.length()];
     for (text, age, count) in units {
         let row = [Some(code(spec, text)), Some(*age)];
-        for (place, value) in layout.contribute([&row[..]].into_iter()) {
-            sums[place] += value * *count as f64;
+        for (place, steps) in layout.contribute_steps([&row[..]].into_iter()) {
+            sums[place] += steps as f64 / RADIUS as f64 * *count as f64;
         }
     }
     let deviation = spec.noise_multiplier.get() * f64::from(sites).sqrt();
@@ -67,7 +67,7 @@ fn sums(spec: &Spec, layout: &KeyLayout, units: &[(&str, i64, usize)], sites: u3
 }
 
 fn texts(spec: &Spec, codes: &[i64]) -> Vec<String> {
-    codes.iter().map(|code| spec.columns[0].kind.decode_key(*code).unwrap()).collect()
+    codes.iter().map(|code| spec.columns[0].kind.display_code(*code)).collect()
 }
 
 #[test]

@@ -191,6 +191,9 @@ mod tests {
         assert!(spec.check(&datasets).iter().any(|violation| violation.message.contains("table")));
     }
 
+    /// A change of a spec.
+    type SpecChange = fn(&mut crate::job::dp_sgd::Spec);
+
     #[test]
     fn violation_of_the_spec_alone_shows_without_datasets() {
         let field = |change: fn(&mut crate::job::dp_sgd::Spec)| {
@@ -199,7 +202,7 @@ mod tests {
         };
         assert_eq!(field(|_| ()), None);
         assert_eq!(field(|spec| spec.model = AcousticModel::lstm(0, None)), None, "it has no rows");
-        let changes: [(&str, fn(&mut crate::job::dp_sgd::Spec)); 4] = [
+        let changes: [(&str, SpecChange); 4] = [
             ("spec.unit", |spec| spec.unit = PrivacyUnit::Record),
             ("spec.model.loss", |spec| spec.model.loss = TrainingLoss::SquaredError),
             ("spec.model.hidden", |spec| spec.model.hidden = 0),

@@ -390,13 +390,16 @@ fn noisy_roles_have_the_rows_of_charged_units() {
     assert_eq!(loss(3), loss(1000), "no unit has more than three rows");
 }
 
+/// A change of a spec.
+type SpecChange = fn(&mut Spec);
+
 #[test]
 fn wrong_spec_of_a_table_is_refused_by_its_field() {
     let dir = tempfile::tempdir().unwrap();
     let refused = |change: fn(&mut Spec)| {
         tune(&row_search(dir.path(), change), |trial| panic!("{trial:?} was measured")).unwrap_err().to_string()
     };
-    let changes: [(&str, fn(&mut Spec)); 5] = [
+    let changes: [(&str, SpecChange); 5] = [
         ("spec.unit", |spec| spec.unit = PrivacyUnit::Record),
         ("spec.model.loss", |spec| spec.model.loss = TrainingLoss::SquaredError),
         ("spec.model.rows.rows_per_unit", |spec| rows(spec).rows_per_unit = 0),

@@ -56,7 +56,7 @@ impl PartWeights {
 
     /// Returns the number of parameters. Saturates for an unchecked model.
     pub(super) fn parameters(&self) -> u64 {
-        self.count(|inputs, outputs| inputs.saturating_mul(outputs), self.gains)
+        self.count(u64::saturating_mul, self.gains)
     }
 
     /// Returns the number of coordinates with an adaptation.

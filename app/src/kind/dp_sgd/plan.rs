@@ -29,7 +29,8 @@ pub use group::GroupPlan;
 pub use layers::{FrozenParts, ModelLayers};
 #[cfg(feature = "ssr")]
 pub(in crate::kind) use rows::can_predict_rows;
-pub use steps::{AdaptationKind, ScheduleShape, StepOptimizer, StepOptions};
+pub(super) use steps::AdaptationKind;
+pub use steps::{ScheduleShape, StepOptimizer, StepOptions};
 pub use terms::{TermPlan, TermPlans};
 pub use trials::SelectionPlan;
 

@@ -72,7 +72,9 @@ fn evaluate(filter: &CodeFilter, chunk: &UnitChunk, pool: &mut TruthPool) -> Vec
         CodeFilter::Or(parts) => combine(parts, chunk, pool, Truth::False, Truth::max),
         CodeFilter::Not(part) => {
             let mut truths = evaluate(part, chunk, pool);
-            truths.iter_mut().for_each(|truth| *truth = truth.negate());
+            for truth in &mut truths {
+                *truth = truth.negate();
+            }
             truths
         }
     }
@@ -165,7 +167,9 @@ mod tests {
         let rows: Vec<[Option<i64>; 2]> =
             codes.iter().flat_map(|first| codes.iter().map(move |second| [*first, *second])).collect();
         let mut chunk = UnitChunk::new(2);
-        rows.iter().for_each(|row| chunk.push_unit([&row[..]]));
+        for row in &rows {
+            chunk.push_unit([&row[..]]);
+        }
         let mut pool = Vec::new();
         for filter in &filters {
             let truths = RowCondition::new(filter).evaluate(&chunk, &mut pool);

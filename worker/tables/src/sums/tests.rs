@@ -49,7 +49,9 @@ fn compare_neighbours(units: usize, seed: u64) -> f64 {
         for _ in 0..UNITS_OF_A_PLAN {
             let rows = random_rows(numbers, &spec);
             let entries = layout.contribute_steps(site, slices(&rows));
-            entries.iter().for_each(|(place, steps)| expected[*place] += steps);
+            for (place, steps) in &entries {
+                expected[*place] += steps;
+            }
             let mut chunk = UnitChunk::new(WIDTH);
             chunk.push_unit(slices(&rows));
             sum.add_units(&chunk).expect("within the sensitivity");
@@ -94,7 +96,9 @@ fn choices_of_keys_sum_the_defined_contributions() {
                 let rows = random_rows(numbers, &spec);
                 let entries = layout.contribute_steps(slices(&rows));
                 assert!(squared_norm(&entries) <= layout.squared_sensitivity(), "{spec:?} {rows:?}");
-                entries.iter().for_each(|(place, steps)| expected[*place] += steps);
+                for (place, steps) in &entries {
+                    expected[*place] += steps;
+                }
                 chunk.push_unit(slices(&rows));
             }
             sum.add_units(&chunk).expect("within the sensitivity");

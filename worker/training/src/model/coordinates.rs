@@ -303,7 +303,9 @@ mod tests {
         let coordinates = model.shape().coordinates(parts);
         assert_eq!(coordinates.lengths(), model.shape().lengths(parts));
         let mut moved = coordinates.gather(model.parameters());
-        moved.iter_mut().for_each(|value| *value += 1.0);
+        for value in &mut moved {
+            *value += 1.0;
+        }
         let mut whole = model.parameters().to_vec();
         coordinates.scatter(&moved, &mut whole);
         assert_eq!(coordinates.gather(&whole), moved);

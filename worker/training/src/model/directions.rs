@@ -140,7 +140,9 @@ fn orthonormalize(candidates: impl Iterator<Item = Vec<f64>>, length: usize) -> 
             .copied()
             .fold(0.0_f64, |largest, value| if value.abs() > largest.abs() { value } else { largest });
         if largest < 0.0 {
-            direction.iter_mut().for_each(|value| *value = -*value);
+            for value in &mut direction {
+                *value = -*value;
+            }
         }
         basis.push(direction);
     }
@@ -159,7 +161,9 @@ fn reduce(mut vector: Vec<f64>, basis: &[Vec<f64>], least: f64) -> Option<Vec<f6
         if norm.is_nan() || norm <= limit {
             return None;
         }
-        vector.iter_mut().for_each(|value| *value /= norm);
+        for value in &mut vector {
+            *value /= norm;
+        }
         limit = 0.0;
     }
     Some(vector)

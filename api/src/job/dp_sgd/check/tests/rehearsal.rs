@@ -4,8 +4,8 @@ use super::{OURS, change_of_rows, datasets, id, spec};
 use crate::dataset::SizeClass;
 use crate::job::JobKind;
 use crate::job::dp_sgd::{
-    AcousticModel, ParameterAdaptation, Rehearsal, RehearsalReport, RehearsedRun, RehearsedSetting, SettingMeasure, Spec,
-    TrainingLoss, UnitAugmentation,
+    AcousticModel, ParameterAdaptation, Rehearsal, RehearsalReport, RehearsedRun, RehearsedSetting, SettingMeasure,
+    Spec, TrainingLoss, UnitAugmentation,
 };
 use crate::table::ColumnKind;
 

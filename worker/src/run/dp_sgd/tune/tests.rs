@@ -403,7 +403,7 @@ fn wrong_spec_of_a_table_is_refused_by_its_field() {
         ("spec.unit", |spec| spec.unit = PrivacyUnit::Record),
         ("spec.model.loss", |spec| spec.model.loss = TrainingLoss::SquaredError),
         ("spec.model.rows.rows_per_unit", |spec| rows(spec).rows_per_unit = 0),
-        ("column `age` otherwise", |spec| {
+        ("column `age` with another kind", |spec| {
             rows(spec).features[0].kind = undertone_api::table::ColumnKind::Integer { least: 0, most: 99 };
         }),
         ("`private`", |spec| spec.private = None),

@@ -90,6 +90,14 @@ fn worker_limits() -> Vec<(&'static str, String)> {
         ),
         ("encoded rows of a table", format!("{} GiB", (tables::sort::MOST_RUNS * tables::sort::SORT_MEMORY) >> 30)),
         (
+            "threads that sum a table; its units",
+            format!(
+                "one for each processor, at most {}; {}",
+                tables::sums::MOST_THREADS,
+                group_digits(tables::sums::MOST_UNITS)
+            ),
+        ),
+        (
             "query of a table in PostgreSQL; its condition",
             format!("{} KiB each", tables::source::postgres::error::LONGEST_QUERY >> 10),
         ),

@@ -17,33 +17,57 @@ step() {
   table+=("$(printf '%-12s %6d s  %s' "$name" $((SECONDS - started)) "$verdict")")
 }
 
+# `begin NAME COMMAND...`: a step in the background. `finish NAME` waits for it, shows what it wrote to its log (and not to its output, which
+# `finish` leaves in $beside/NAME.out), and counts it.
+declare -A begun
+begin() {
+  local name=$1
+  shift
+  # Its processes are a group of their own, which can be ended together.
+  set -m
+  (
+    SECONDS=0
+    "$@" >"$beside/$name.out" 2>"$beside/$name.log"
+    verdict=$?
+    echo "$SECONDS" >"$beside/$name.seconds"
+    exit "$verdict"
+  ) &
+  begun[$name]=$!
+  set +m
+}
+finish() {
+  local name=$1 verdict=ok
+  printf '\n==> %s\n' "$name"
+  wait "${begun[$name]}" || { verdict=FAILED; failures=$((failures + 1)); }
+  unset "begun[$name]"
+  cat "$beside/$name.log"
+  table+=("$(printf '%-12s %6d s  %s, beside others' "$name" "$(cat "$beside/$name.seconds")" "$verdict")")
+}
+
+beside=$(mktemp -d "${TMPDIR:-/tmp}/undertone-steps.XXXXXX")
 tests_log=$(mktemp "${TMPDIR:-/tmp}/undertone-tests.XXXXXX")
 scenarios_log=$tests_log.scenarios
 python_log=$tests_log.python
 scenarios=
 memory_folder=
-trap 'rm -rf "$tests_log" "$scenarios_log" "$python_log" ${memory_folder:+"$memory_folder"}; [ -z "$scenarios" ] || kill "$scenarios" 2>/dev/null' EXIT
+trap 'rm -rf "$beside" "$tests_log" "$scenarios_log" "$python_log" ${memory_folder:+"$memory_folder"}; kill ${scenarios:+"$scenarios"} "${begun[@]/#/-}" 2>/dev/null' EXIT
 
-# Where it cannot be had, the tests that align speech say so and pass.
-make_aligner() { UNDERTONE_ALIGNER=$(.ci/aligner.sh) && export UNDERTONE_ALIGNER || say "no PocketSphinx: alignment is not tested"; }
-
-# Where they cannot be had, no client is generated and no description fuzzed, and the tests say so.
-make_client() { UNDERTONE_CLIENT=$(.ci/client.sh) && export UNDERTONE_CLIENT || say "no generator and fuzzer: REST's description is not tried out"; }
-
-# Where it cannot be had, objects are kept in folders only, and the test of a bucket says so.
-make_s3() { UNDERTONE_S3=$(.ci/s3.sh) && export UNDERTONE_S3 || say "no S3-compatible store: objects are kept in folders only"; }
-
-# Where it cannot be had, pages are looked at without it, and the tests say so.
-fetch_axe() { UNDERTONE_AXE=$(.ci/axe.sh) && export UNDERTONE_AXE || say "no axe-core: pages are not examined for accessibility"; }
-
-# Where it cannot be had, the tests that sign people in at a provider say so and pass.
-make_provider() { UNDERTONE_OIDC_PROVIDER=$(.ci/oidc.sh) && export UNDERTONE_OIDC_PROVIDER || say "no provider: signing in there is not tested"; }
-
-# Where they cannot be had, the Python client is neither built nor tested, and the log says so.
-make_python() { UNDERTONE_PYTHON=$(.ci/python.sh tools) || say "no Python packages: the Python client is not tested"; }
-
-# Where it cannot be had, the manifests of Kubernetes are not checked, and their test says so.
-make_validator() { UNDERTONE_MANIFESTS=$(.ci/manifests.sh) && export UNDERTONE_MANIFESTS || say "no validator: the manifests of Kubernetes are not checked"; }
+# Brings what some tests use, and prints an `export` for each: NAME of the variable, what is missing without it, the command that prints the
+# path. Where one cannot be had, its tests say so and pass.
+bring() {
+  local name=$1 without=$2 path
+  shift 2
+  if path=$("$@"); then printf 'export %s=%q\n' "$name" "$path"; else say "$without"; fi
+}
+bring_tools() {
+  bring UNDERTONE_ALIGNER "no PocketSphinx: alignment is not tested" .ci/aligner.sh
+  bring UNDERTONE_OIDC_PROVIDER "no provider: signing in there is not tested" .ci/oidc.sh
+  bring UNDERTONE_AXE "no axe-core: pages are not examined for accessibility" .ci/axe.sh
+  bring UNDERTONE_CLIENT "no generator and fuzzer: REST's description is not tried out" .ci/client.sh
+  bring UNDERTONE_PYTHON "no Python packages: the Python client is not tested" .ci/python.sh tools
+  bring UNDERTONE_S3 "no S3-compatible store: objects are kept in folders only" .ci/s3.sh
+  bring UNDERTONE_MANIFESTS "no validator: the manifests of Kubernetes are not checked" .ci/manifests.sh
+}
 
 # .ci/setup.sh has installed it.
 find_softhsm() { UNDERTONE_SOFTHSM=$(ls /usr/lib/softhsm/libsofthsm2.so) && export UNDERTONE_SOFTHSM; }
@@ -80,26 +104,30 @@ run_tests() {
 }
 # The Python client against the programs. Its tests are counted with the others.
 test_python() { [ -z "${UNDERTONE_PYTHON:-}" ] || .ci/python.sh test 2>&1 | tee "$python_log"; }
-# The (absent) examples keep the features of the libraries the same as for clippy: see build_programs.
-check_docs() { RUSTDOCFLAGS='-D warnings' cargo doc --workspace --locked --no-deps --lib --bin undertone-bundle --bin undertone-demo --bin bench --examples; }
+# The (absent) examples keep the features of the libraries the same as for clippy: see build_programs. With the variables that `cargo clippy`
+# sets, cargo finds that our crates have been checked, and does not check them again.
+check_docs() {
+  RUSTC_WORKSPACE_WRAPPER="$(rustc --print sysroot)/bin/clippy-driver" CLIPPY_ARGS=-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__ RUSTDOCFLAGS='-D warnings' \
+    cargo doc --workspace --locked --no-deps --lib --bin undertone-bundle --bin undertone-demo --bin bench --examples
+}
+
+# What compiles for the browser has a target directory of its own.
+make_bundle() { .ci/bundle.sh && .ci/bits.sh; }
 
 claim_target_dir
 step setup .ci/setup.sh
 if [ "$failures" = 0 ]; then
-  step aligner make_aligner
-  step provider make_provider
-  step axe fetch_axe
-  step client make_client
-  step packages make_python
-  step s3 make_s3
-  step manifests make_validator
-  step softhsm find_softhsm
   step format cargo fmt --all --check
+  # One compilation does not keep two cores busy.
+  begin tools bring_tools
+  begin bundle make_bundle
   step clippy cargo clippy --workspace --all-targets --locked -- -D warnings
   step docs check_docs
   step deny .ci/deny.sh
-  step bundle .ci/bundle.sh
-  step bits .ci/bits.sh
+  finish tools
+  . "$beside/tools.out"
+  step softhsm find_softhsm
+  finish bundle
   # The tests start the programs themselves.
   step build build_programs undertone-server undertone-worker undertone-demo undertone
   step python test_python

@@ -50,7 +50,7 @@ const SHAPES: &ChoiceTable<ScheduleShape> = &[
 ];
 const ADAPTATIONS: &ChoiceTable<AdaptationKind> = &[
     (AdaptationKind::Full, "full", "each parameter"),
-    (AdaptationKind::LowRank, "low_rank", "changes of low rank of the weights, and the biases"),
+    (AdaptationKind::LowRank, "low_rank", "low-rank changes and biases"),
     (AdaptationKind::Biases, "biases", "the biases"),
 ];
 const PRECISIONS: &ChoiceTable<Precision> = &[

@@ -6,8 +6,9 @@
 //!
 //! Jobs read whole units: training reads one at a time ([`units`]), as numbers ([`rows`]); analyses read chunks of columns
 //! ([`chunk`]) and sum the contributions of units ([`sums`]), which the job kind defines, see
-//! [`undertone_api::job::analytics`]. Some units of a table become a table of their own for a rehearsal ([`subset`]). The numbers of a report become a file ([`numbers`]). No fact about the rows is
-//! computed for others: the schema with its ranges is declared by the steward.
+//! [`undertone_api::job::analytics`]. Some units of a table become a table of their own for a rehearsal ([`subset`]). The
+//! numbers of a report become a file ([`numbers`]). No fact about the rows is computed for others: the schema with its
+//! ranges is declared by the steward.
 
 pub mod add;
 pub mod chunk;
